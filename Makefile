@@ -64,7 +64,7 @@ release-check: ## check that VERSION can be released: make release-check VERSION
 	@scripts/release.sh --check '$(VERSION)'
 
 release-tools: ## build the tools of tools/release
-	@$(RELEASE_TOOLS) tool ./image
+	@$(RELEASE_TOOLS) tool ./image ./access
 
 release: release-check release-tools ## write binaries, packages, images and the chart of VERSION to dist: make release VERSION=v0.2.0
 	@REGISTRY='$(REGISTRY)' KUBERNETES='$(KUBERNETES)' scripts/release.sh '$(VERSION)'
@@ -81,7 +81,8 @@ github-release: ## create the release on GitHub with the files in dist (gh)
 chart-readme: release-tools ## write the README of the chart
 	@bin/tools/release/helm-docs --chart-search-root deploy/helm --log-level warning
 
-check-workflows: release-tools ## actionlint
+check-workflows: ## actionlint
+	@$(RELEASE_TOOLS) github.com/rhysd/actionlint/cmd/actionlint
 	@bin/tools/release/actionlint
 
 # The packages are read with rpm and lintian, which no other test needs.
@@ -90,7 +91,7 @@ test-release: test-deps release-tools ## build a release twice, then test its fi
 		{ echo "apt-get install rpm lintian qemu-user-static"; apt-get -qq update && \
 		DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends rpm lintian qemu-user-static >/dev/null; }
 	@$(RELEASE_TOOLS) ./registry
-	$(GO) test -C tools/release -count=1 ./image
+	$(GO) test -C tools/release -count=1 ./image ./access
 	$(GO) test -count=1 -tags generate -run 'TestGenerate|TestMarkdown' ./cmd/candor
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && export CANDOR_RELEASE="$$dir" && \
 		$(GO) test -count=1 -timeout=60m -v -run TestRelease ./deploy && $(GO) test -count=1 -timeout=10m -v -run TestRelease ./e2e && \
@@ -103,7 +104,7 @@ clean: ## remove the built files
 
 .PHONY: check check-format check-vet check-words check-lint check-prose tools
 
-CHECKS := check-format check-vet check-words check-generated check-lint check-prose
+CHECKS := check-format check-vet check-words check-generated check-lint check-prose check-workflows
 
 check: $(CHECKS) ## the checks that need no root and run no test
 

@@ -27,7 +27,7 @@ type group struct {
 	rate    float64       // number of CPUs whose time the group gets now
 
 	onDone    func(at time.Duration) // callback of Sim.Follow; nil: none
-	addedWork time.Duration          // total CPU time of the work added so far, if onDone is set
+	addedWork time.Duration          // the group's usage at which all work added so far is done, if onDone is set
 	workEnds  []time.Duration        // for each added work that is not done: the group's usage at which the work is done
 	halt      *halt                  // nil unless the caller has called Sim.FollowHalts
 }

@@ -113,8 +113,8 @@ func (p *pool) replenish() {
 	p.lastRuntime = p.runtime
 }
 
-// distribute gives each throttled CPU enough runtime for a balance of 1 ns, which unthrottles the CPU, until the pool is empty. The CPUs
-// draw more at the next tick.
+// distribute unthrottles the throttled CPUs one after another, until the pool is empty. Each CPU gets enough runtime for a balance of
+// 1 ns, and draws more at the next tick.
 func (p *pool) distribute() {
 	for i := range p.cpus {
 		c := &p.cpus[i]

@@ -44,7 +44,7 @@ type Driver string
 const (
 	Auto     Driver = "auto"     // Systemd if systemd runs the machine on v2 and this user is root, else Cgroupfs; see setDriver
 	Cgroupfs Driver = "cgroupfs" // through the kernel's files only
-	Systemd  Driver = "systemd"  // as a transient scope of the system's systemd per group
+	Systemd  Driver = "systemd"  // one transient scope of the system's systemd per group
 )
 
 // Options configure Open: Candor's parent group, the driver and the root directory.

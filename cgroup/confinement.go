@@ -37,9 +37,9 @@ const (
 	ConfineUnit        ConfinementKind = "AllowedCPUs"           // AllowedCPUs of a systemd unit
 )
 
-// Confinements returns the changes that confine foreign processes to the CPUs of keep. It does not make the changes, and omits values
-// that are set already. The caller makes the changes in the returned order, and undoes them in the reverse order. all are the CPUs of the
-// machine, including offline CPUs.
+// Confinements returns the changes that confine foreign processes to the CPUs of keep. It does not make the changes, and omits
+// values that are set already. The caller makes the changes in the returned order, and undoes them in the reverse order. The
+// argument all holds the CPUs of the machine, including offline CPUs.
 //
 // On v2 Candor's parent group becomes a partition. On v1 every other group loses the CPUs that are not in keep, and the processes of the
 // root group move to a new group. With the systemd driver, the changes are properties of units, because systemd writes the kernel's files
@@ -182,8 +182,8 @@ func (t *Tree) confinementDir(f Confinement) (string, error) {
 	return t.cpuset.mount + f.At, nil
 }
 
-// topGroup returns the path of the top-level group, directly below the root group, that contains Candor's parent group. It is the parent
-// group itself if that group is directly below the root group.
+// topGroup returns the path of the top-level group, directly below the root group, that contains Candor's parent group. If the
+// parent group is directly below the root group, topGroup returns the parent group's path.
 func (t *Tree) topGroup() string {
 	path := strings.TrimPrefix(t.cpuset.parent, t.cpuset.mount+"/")
 	top, _, _ := strings.Cut(path, "/")

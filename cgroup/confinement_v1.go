@@ -17,9 +17,9 @@ import (
 // othersSuffixV1 ends the name of the new group to which the processes of the root group move. The name begins with topGroup.
 const othersSuffixV1 = "-others"
 
-// confinementsV1 returns the changes of Confinements on v1. They first shrink the other groups from the bottom up, because v1 refuses to
-// take a CPU from a group while a child has the CPU. Then they move the processes of the root group to a new group, because the CPUs
-// of the root group cannot be changed.
+// confinementsV1 returns the changes of Confinements on v1. The first changes shrink the other groups from the bottom up, because
+// v1 refuses to take a CPU from a group while a child has the CPU. The last change moves the processes of the root group to a new
+// group, because the CPUs of the root group cannot be changed.
 func (t *Tree) confinementsV1(keep cpuset.Set) ([]Confinement, error) {
 	groups, err := t.otherGroups()
 	if err != nil {
@@ -171,8 +171,8 @@ func (t *Tree) confinementsV2(keep, all cpuset.Set) ([]Confinement, error) {
 	return t.addConfinement(list, ConfineToPartition, ownGroup, "root")
 }
 
-// setPartition changes the partition type of a group. The kernel accepts the write in any case. Whether the partition is valid, and the
-// reason if it is not, are in the file afterwards.
+// setPartition changes the partition type of a group. The kernel accepts the write in any case. Afterwards the file shows whether
+// the partition is valid, and the reason if it is not.
 func setPartition(dir, value string) error {
 	const file = string(ConfineToPartition)
 	if err := write(dir, file, value); err != nil {

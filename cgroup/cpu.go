@@ -235,8 +235,8 @@ type WeightScale string
 const (
 	// LinearWeights maps 2 to 1, 1024 to 39 and 262144 to 10000 on a line, as runc and crun did first.
 	LinearWeights WeightScale = "linear"
-	// QuadraticWeights maps 2 to 1, 1024 to 100 and 262144 to 10000; the exponent is a quadratic function of the logarithm
-	// (ConvertCPUSharesToCgroupV2Value in opencontainers/cgroups 0.0.7).
+	// QuadraticWeights maps 2 to 1, 1024 to 100 and 262144 to 10000; the logarithm of the weight is a quadratic function of the
+	// logarithm of the shares (ConvertCPUSharesToCgroupV2Value in opencontainers/cgroups 0.0.7).
 	QuadraticWeights WeightScale = "quadratic"
 )
 

@@ -152,7 +152,7 @@ func (t *Tree) inheritableV1(dir, file string, now cpuset.Set) (cpuset.Set, erro
 	return t.excludeReservedV1(dir, file, above, now)
 }
 
-// errNoSwap means that swapV1 cannot make a change, so that the caller must use moveV1.
+// errNoSwap means that a change needs more than the single write of swapV1, so the caller must use moveV1.
 var errNoSwap = errors.New("no swap: moveV1 decides")
 
 // swapV1 changes the CPUs of a group in as few system calls as possible, because the start of a container with exclusive CPUs takes these
@@ -249,7 +249,7 @@ func raiseNestedV1(dir string, before, after cfsBandwidth) error {
 	return nil
 }
 
-// clampTo returns b with a quota that allows as much CPU time as top.
+// clampTo returns b with a quota that gives the same ratio of quota to period as top has.
 func (b cfsBandwidth) clampTo(top cfsBandwidth) cfsBandwidth {
 	if top.quota == noQuota {
 		b.quota = noQuota

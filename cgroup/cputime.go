@@ -93,7 +93,7 @@ func (g *Group) Fingerprint() (string, error) {
 		return "", g.wrap(&fs.PathError{Op: "stat", Path: dir, Err: err})
 	}
 	var text strings.Builder
-	// Each child group adds a link.
+	// Each child group adds a link to the directory, so the link count changes with the number of children.
 	text.WriteString(strconv.FormatUint(uint64(st.Nlink), 10)) //nolint:unconvert // uint32 on arm64
 	for _, file := range files {
 		content, err := read(dir, file)

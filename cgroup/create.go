@@ -11,10 +11,11 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-// Create creates the group, applies its settings, and then moves the process pid into the group. pid 0 means no process, which the systemd
-// driver does not allow. With the cgroupfs driver, the group has its settings before the process enters. On an error no group remains, and
-// the process is in its former group. Create first removes an earlier group of the same name; if that group has processes, the error is
-// ErrBusy.
+// Create creates the group with its settings, and moves the process pid into the group. pid 0 means no process, which the systemd
+// driver does not allow. With the cgroupfs driver, the group has all settings before the process enters. With the systemd driver,
+// Create writes the settings that systemd does not know after the process has entered. On an error no group remains, and the
+// process is in its former group. Create first removes an earlier group of the same name; if that group has processes, the error
+// is ErrBusy.
 func (g *Group) Create(s Settings, pid int) error {
 	if g.err != nil {
 		return g.err

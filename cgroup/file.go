@@ -118,7 +118,8 @@ func subgroups(dir string) ([]string, error) {
 	if err := unix.Stat(dir, &st); err != nil {
 		return nil, &fs.PathError{Op: "stat", Path: dir, Err: err}
 	}
-	if st.Nlink == 2 { // only the links from the parent and ".": no subfolder, which saves four calls
+	// With two links, the parent's entry and ".", dir has no subfolder. Returning here saves four system calls.
+	if st.Nlink == 2 {
 		return nil, nil
 	}
 	folder, err := os.Open(dir)

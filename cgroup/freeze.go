@@ -32,9 +32,10 @@ type Freezer struct {
 	inner string // folder of the nested group
 }
 
-// OpenFreezer returns the freezer of a group. It accepts the same names as ReadUsage and returns the same errors. The error is ErrNoFreezer
-// if the machine does not have the freezer controller on v1, or if the group has other nested groups in the freezer's hierarchy. These
-// belong to a container engine in the container, which moves the processes itself.
+// OpenFreezer returns the freezer of a group. It accepts the same names as ReadUsage and returns the same errors. The error is
+// ErrNoFreezer if the machine does not have the freezer controller on v1, or if the group has other nested groups in the
+// freezer's hierarchy. Such nested groups belong to a container engine inside the container, and that engine moves the processes
+// itself.
 func (t *Tree) OpenFreezer(group string) (*Freezer, error) {
 	g := t.groupAt(group)
 	if g.err != nil {

@@ -21,7 +21,7 @@ type Group struct {
 	tree *Tree
 	name string
 	base string // last element of the folder's path
-	path string // path of a foreign group below the mount points; "": a group of Candor, below Candor's parent group
+	path string // path of a foreign group, relative to the mount points; "" for a group below Candor's parent group
 	err  error  // error of CheckName or CheckPath, which every method returns
 }
 
@@ -272,8 +272,8 @@ func EnginePath(cgroupsPath string) (string, error) {
 	return path, CheckPath(path)
 }
 
-// ErrOwnGroup refuses a container whose engine would create the container's group below Candor's parent group. Candor treats every
-// group there as one of its own containers. So the engine and Candor would both manage the group, and every operation of Candor would
+// ErrOwnGroup means that an engine would create the group of its container below Candor's parent group. Candor treats every group
+// there as one of its own containers. So the engine and Candor would both manage the group, and every operation of Candor would
 // change the group's CPUs.
 var ErrOwnGroup = errors.New("groups there are Candor's own; choose another parent group (docker run --cgroup-parent, cgroupRoot of the kubelet), or none")
 
@@ -300,7 +300,7 @@ func (t *Tree) CheckEngineGroup(cgroupsPath string) error {
 	return nil
 }
 
-// isWithin reports whether a clean path equals the path above, or is below this path.
+// isWithin reports whether a clean path equals the path in the argument above, or is below it.
 func isWithin(path, above string) bool {
 	return path == above || above == "/" || strings.HasPrefix(path, above+"/")
 }

@@ -89,7 +89,7 @@ type memoryRecord struct {
 	memoryLimit, memswLimit int64
 }
 
-// A memoryKey is the field of a memoryRecord for a key of a memory.stat file.
+// A memoryKey returns the field of a memoryRecord that holds the value of a key in memory.stat.
 type memoryKey func(*memoryRecord) *int64
 
 // parseMemoryStat parses the content of a memory.stat file. It skips unknown keys, because new kernels add keys.
@@ -143,7 +143,7 @@ func (o *openFiles) readBytes(dir, file string) (int64, error) {
 	return n, nil
 }
 
-// memoryStat is the file with the parts of a group's memory.
+// memoryStat is the file that has the fields of a MemoryStat.
 const memoryStat = "memory.stat"
 
 // readMemoryStat reads memory.stat with the cache.
@@ -213,7 +213,8 @@ func (r memoryReader) read(path string) (Memory, error) {
 	return r.readV1(path)
 }
 
-// limitFiles names a kind of limit: the kernel files that have a group's limit and its use, in bytes.
+// limitFiles names the kernel files of one kind of limit, such as memory.max: the file with a group's limit, and the file with
+// its use, both in bytes.
 type limitFiles struct{ limit, usage string }
 
 // reclaimable returns the memory that the kernel can reclaim without swap.
@@ -379,7 +380,8 @@ func (h *hierarchy) restoreMemoryLimits(dir string, before MemoryLimits) error {
 	return nil
 }
 
-// writeMemoryLimits writes the limits that differ between now and next, which it rounds down to whole pages as the kernel does.
+// writeMemoryLimits writes the limits that differ between now and next. Before the comparison it rounds next down to whole pages,
+// as the kernel does.
 func (h *hierarchy) writeMemoryLimits(dir string, now, next MemoryLimits) error {
 	next = next.wholePages()
 	if h.v2 {
@@ -388,7 +390,8 @@ func (h *hierarchy) writeMemoryLimits(dir string, now, next MemoryLimits) error 
 	return writeMemoryLimitsV1(dir, now, next)
 }
 
-// writeBytes writes a size in bytes to a file, or none if the size is NoMemoryLimit. It writes nothing if now has the size already.
+// writeBytes writes a size in bytes to a file, or the text in none if the size is NoMemoryLimit. It writes nothing if now equals
+// size.
 func writeBytes(dir, file string, now, size int64, none string) error {
 	switch size {
 	case now:

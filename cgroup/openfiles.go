@@ -9,8 +9,9 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-// openFiles is a cache of open file descriptors of the kernel's files with CPU lists. It is for a process that often changes the CPUs
-// of the same groups. Opening and closing a kernel file takes ten times as long as reading it. The zero value caches nothing.
+// openFiles is a cache of open file descriptors of kernel files: files with CPU lists, and files of the memory controller
+// (cachedFiles). It is for a process that often changes the CPUs of the same groups, or often reads their memory. Opening and
+// closing a kernel file takes ten times as long as reading it. The zero value caches nothing.
 //
 // Other files are not cached. The kernel needs a page for each open file, and an open cgroup.procs of v1 can return a list of processes
 // that is up to a second old.
@@ -36,9 +37,9 @@ var cachedFiles = map[string]bool{
 	maxV2.limit: true, maxV2.usage: true, highV2.limit: true, swapV2.limit: true, swapV2.usage: true,
 }
 
-// KeepOpen sets the maximum number of open files with CPU lists that t caches. It is for long-running processes. Caching never changes
-// the result: if a group was removed or recreated, t opens the group's file again. A limit of 0 closes all cached files; Close does
-// the same.
+// KeepOpen sets the maximum number of files with CPU lists that t holds open. It is for long-running processes. Caching never
+// changes the result: if a group was removed or recreated, t opens the group's file again. A limit of 0 closes all cached files;
+// Close does the same.
 func (t *Tree) KeepOpen(limit int) { t.open.setLimit(limit) }
 
 // KeepMemoryOpen is like KeepOpen, for the files that ReadMemory reads. A group needs about 5 files, and each of its ancestors about 3.

@@ -14,8 +14,8 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// Effective returns the CPUs and memory nodes that Candor's groups can have. On v1 it reads the parent of Candor's parent group, because v1
-// does not give a CPU that was offline back to the parent group; Refresh does.
+// Effective returns the CPUs and memory nodes that Candor's groups can have. On v1 it reads the parent of Candor's parent group,
+// because on v1 the parent group lacks a CPU that was offline until Refresh adds it.
 func (t *Tree) Effective() (cpus, mems cpuset.Set, err error) {
 	h := t.cpuset
 	dir := h.existingAncestor()
@@ -215,8 +215,8 @@ func (t *Tree) initParent(h *hierarchy, dir string) error {
 	return h.writeWeight(dir, h.kernelWeight(1000*cpus.Count()))
 }
 
-// enableV2 enables for the groups below dir the controllers cpu and cpuset, as far as the v2 hierarchy h has them. It appends to undo a
-// step that reverts the change.
+// enableV2 enables the controllers cpu and cpuset for the groups below dir, as far as the v2 hierarchy h has these controllers.
+// It appends to undo a step that reverts the change.
 func (t *Tree) enableV2(h *hierarchy, dir string, undo *steps) error {
 	if !h.v2 {
 		return nil
@@ -246,8 +246,9 @@ func delegationError(err error) error {
 		"run as root, or choose a delegated group with --cgroup-parent: %w", ErrNotDelegated, err)
 }
 
-// A step undoes one change to Candor's parent group or to an ancestor of the parent group. It writes a value to a file of the group in dir
-// or, if file is "", removes the group. If a candor process fails, its steps restore the groups of the machine.
+// A step undoes one change to Candor's parent group or to an ancestor of the parent group. It writes a value to a file of the
+// group in dir or, if file is "", removes the group. If Candor cannot create a group, or the group's program does not start, the
+// steps restore the groups of the machine.
 type step struct{ dir, file, value string }
 
 // steps are in the order of the changes. run executes them in reverse order.

@@ -32,7 +32,8 @@ func Of(cpus ...int) Set {
 	return s
 }
 
-// Range returns the set of the CPU ids from first to last, both included. It is empty if last < first.
+// Range returns the set of the CPU ids from first to last, both included. The set is empty if last < first. Range
+// panics on an id outside 0 to Max-1.
 func Range(first, last int) Set {
 	var s Set
 	for cpu := first; cpu <= last; cpu++ {
@@ -44,7 +45,7 @@ func Range(first, last int) Set {
 // Add adds a CPU id to the set. It panics on an id outside 0 to Max-1.
 func (s *Set) Add(cpu int) { s.words[uint(cpu)/64] |= 1 << (uint(cpu) % 64) }
 
-// Remove removes a CPU id from the set.
+// Remove removes a CPU id from the set. It panics on an id outside 0 to Max-1.
 func (s *Set) Remove(cpu int) { s.words[uint(cpu)/64] &^= 1 << (uint(cpu) % 64) }
 
 // Contains reports whether a CPU id is in the set. It returns false for ids outside 0 to Max-1.

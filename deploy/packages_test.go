@@ -42,7 +42,7 @@ func (r scriptRun) run(t *testing.T, name string, args ...string) (calls []strin
 	if !r.noSystemd {
 		running = dir
 	}
-	text := strings.NewReplacer("/run/systemd/system", running, "/usr/bin/candor", dir+"/candor", "${DPKG_ROOT:-}/etc", r.root+"/etc", "${DPKG_ROOT:-}$file", r.root+"$file").
+	text := strings.NewReplacer("/run/systemd/system", running, "/usr/bin/candor", dir+"/candor", "${DPKG_ROOT:-}/etc", r.root+"/etc", "${DPKG_ROOT:-}/usr", r.root+"/usr", "${DPKG_ROOT:-}$file", r.root+"$file").
 		Replace(readFile(t, filepath.Join("packages", name)))
 	writeFile(t, filepath.Join(dir, name), text, 0o755)
 	cmd := exec.Command("sh", append([]string{filepath.Join(dir, name)}, args...)...)
@@ -134,9 +134,15 @@ func TestPackageFailures(t *testing.T) {
 	}
 }
 
-// TestPackageOverInstallation: a package refuses to install over files of make install, with one line.
+// TestPackageOverInstallation: a package refuses to install over files of make install and over a unit that hides its own, with one
+// line. An upgrade keeps such a unit.
 func TestPackageOverInstallation(t *testing.T) {
-	for _, file := range []string{"/usr/local/bin/candor", "/usr/local/lib/systemd/system/candor-nri.service"} {
+	for file, want := range map[string]string{
+		"/usr/local/bin/candor":                            "; run make uninstall in its source tree, or remove it, then install again\n",
+		"/usr/local/lib/systemd/system/candor-nri.service": "; run make uninstall in its source tree, or remove it, then install again\n",
+		"/usr/share/candor/files":                          "; run make uninstall PREFIX=/usr in its source tree, then install again\n",
+		hidingUnit:                                         "; remove it, then install again\n",
+	} {
 		root := t.TempDir()
 		if err := os.MkdirAll(filepath.Dir(root+file), 0o755); err != nil {
 			t.Fatal(err)
@@ -144,14 +150,36 @@ func TestPackageOverInstallation(t *testing.T) {
 		if err := os.WriteFile(root+file, nil, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		for _, arg := range []string{"install", "upgrade", "1", "2"} {
+		for arg, isUpgrade := range map[string]bool{"install": false, "upgrade": true, "1": false, "2": true} {
 			_, out, err := scriptRun{root: root}.run(t, "preinst", arg)
-			if err == nil || strings.Count(out, "\n") != 1 || !strings.Contains(out, file+" is not of a package; run make uninstall") {
+			if isUpgrade && file == hidingUnit {
+				if err != nil || out != "" {
+					t.Errorf("preinst %s with %s: %v, %q", arg, file, err, out)
+				}
+			} else if err == nil || out != "candor: "+file+" is not of a package"+want {
 				t.Errorf("preinst %s with %s: %v, %q", arg, file, err, out)
 			}
 		}
 		if _, out, err := (scriptRun{root: root}).run(t, "preinst", "abort-upgrade"); err != nil || out != "" {
 			t.Errorf("preinst abort-upgrade: %v, %q", err, out)
+		}
+	}
+}
+
+const hidingUnit = "/etc/systemd/system/candor-nri.service"
+
+// TestPackageMaskedUnit: a package is installed on a machine that masks the service.
+func TestPackageMaskedUnit(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Dir(root+hidingUnit), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/null", root+hidingUnit); err != nil {
+		t.Fatal(err)
+	}
+	for _, arg := range []string{"install", "1"} {
+		if _, out, err := (scriptRun{root: root}).run(t, "preinst", arg); err != nil || out != "" {
+			t.Errorf("preinst %s: %v, %q", arg, err, out)
 		}
 	}
 }

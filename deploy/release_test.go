@@ -1,6 +1,8 @@
 package deploy
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -193,6 +195,7 @@ func pushTree(t *testing.T) string {
 		"chart/image/index.json":   "{}\n",
 		"scripts/helm.sh":          "echo \"$PWD/stubs/helm\"\n",
 		"stubs/helm":               "echo helm \"$1 $(basename \"$2\") $3 $4 $(date -r \"$2\" +%s)\" >>calls\necho Digest: sha256:" + strings.Repeat("2", 64) + "\n",
+		"bin/tools/release/access": "echo access \"$@\" >>calls\n",
 		"stubs/cosign":             "echo cosign \"$@\" >>calls\n",
 		"bin/tools/release/image":  "for last; do :; done\necho image \"$@\" | sed \"s:$TMPDIR:TMP:g; s:tmp[.][^/]*:STAGE:\" >>calls\necho ${last%:*}" + digest + "\n",
 		"chart/candor/values.yaml": "",
@@ -230,7 +233,7 @@ func TestPushChart(t *testing.T) {
 		t.Errorf("sign without a push: %v, %q, %q", err, out, calls)
 	}
 	calls, out, err := runPush(t, dir, nil, "images", "chart")
-	if want := "image push TMP/STAGE/candor registry.example/candor:v1.2.3\nhelm push candor-1.2.3.tgz oci://registry.example/charts  1764201600\n"; err != nil || calls != want {
+	if want := "access registry.example/candor registry.example/charts/candor\nimage push TMP/STAGE/candor registry.example/candor:v1.2.3\nhelm push candor-1.2.3.tgz oci://registry.example/charts  1764201600\n"; err != nil || calls != want {
 		t.Errorf("push: %v, %q, %q; want %q", err, out, calls, want)
 	}
 	if want := image + ones + "\n" + chart + twos + "\n"; out != want {
@@ -253,8 +256,71 @@ func TestPushChart(t *testing.T) {
 // TestPushPlainHTTP: PLAIN_HTTP=1 applies to the images and to the chart.
 func TestPushPlainHTTP(t *testing.T) {
 	calls, out, err := runPush(t, pushTree(t), []string{"PLAIN_HTTP=1"}, "images", "chart")
-	want := "image push --plain-http TMP/STAGE/candor registry.example/candor:v1.2.3\nhelm push candor-1.2.3.tgz oci://registry.example/charts --plain-http 1764201600\n"
+	want := "access --plain-http registry.example/candor registry.example/charts/candor\nimage push --plain-http TMP/STAGE/candor registry.example/candor:v1.2.3\nhelm push candor-1.2.3.tgz oci://registry.example/charts --plain-http 1764201600\n"
 	if err != nil || calls != want {
 		t.Errorf("%v, %q, %q; want %q", err, out, calls, want)
+	}
+}
+
+// TestPushRefusedByRegistry: nothing is pushed to a registry that refuses a part of the release. If the registry refuses later, the
+// single line of the error names the pushed images, and sign refuses the dist.
+func TestPushRefusedByRegistry(t *testing.T) {
+	const isRefused = "#!/bin/sh\necho access: cannot push to registry.example/charts/candor: 403 Forbidden >&2\nexit 1\n"
+	dir := pushTree(t)
+	writeFile(t, filepath.Join(dir, "bin/tools/release/access"), isRefused, 0o755)
+	calls, out, err := runPush(t, dir, nil, "images", "chart")
+	if want := "make push: access: cannot push to registry.example/charts/candor: 403 Forbidden\n"; err == nil || out != want || calls != "" {
+		t.Errorf("%v, %q, calls %q; want %q", err, out, calls, want)
+	}
+
+	digest := "@sha256:" + strings.Repeat("1", 64)
+	first := "registry.example/candor" + digest
+	dir = pushTree(t)
+	writeFile(t, filepath.Join(dir, "dist/images.txt"), "registry.example/candor:v1.2.3"+digest+"\nregistry.example/candor-scheduler:v1.2.3"+digest+"\n", 0o644)
+	run(t, dir, "cp", "dist/candor-image.tar", "dist/candor-scheduler-image.tar")
+	run(t, dir, "sh", "-c", "cd dist && sha256sum candor-1.2.3.tgz candor-image.tar candor-scheduler-image.tar images.txt >SHA256SUMS")
+	image := readFile(t, filepath.Join(dir, "bin/tools/release/image"))
+	refusing := strings.Replace(image, "#!/bin/sh\n", "#!/bin/sh\ncase $* in *candor-scheduler*) echo image: 403 >&2; exit 1 ;; esac\n", 1)
+	writeFile(t, filepath.Join(dir, "bin/tools/release/image"), refusing, 0o755)
+	_, out, err = runPush(t, dir, nil, "images", "chart")
+	if want := first + "\nmake push: image: 403; pushed before: " + first + "; repeat make push\n"; err == nil || out != want {
+		t.Errorf("the second image: %v, %q; want %q", err, out, want)
+	}
+
+	writeFile(t, filepath.Join(dir, "bin/tools/release/image"), image, 0o755)
+	writeFile(t, filepath.Join(dir, "stubs/helm"), "#!/bin/sh\necho Pushing >&2\necho Error: 403 >&2\nexit 1\n", 0o755)
+	_, out, err = runPush(t, dir, nil, "images", "chart")
+	second := strings.Replace(first, "/candor@", "/candor-scheduler@", 1)
+	want := first + "\n" + second + "\nmake push: cannot push the chart to registry.example: Error: 403; pushed before: " + first + ", " + second + "; repeat make push\n"
+	if err == nil || out != want {
+		t.Errorf("the chart: %v, %q; want %q", err, out, want)
+	}
+	if _, out, err := runPush(t, dir, nil, "sign"); err == nil || !strings.Contains(out, "the chart of dist is not pushed") {
+		t.Errorf("sign after a refused chart: %v, %q", err, out)
+	}
+}
+
+// TestHelmPushRefused: the error of helm for a registry that refuses the chart is a single line.
+func TestHelmPushRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("can build helm, which takes minutes")
+	}
+	helm, err := exec.Command("../scripts/helm.sh").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	defer server.Close()
+	address := strings.TrimPrefix(server.URL, "http://")
+	dir := pushTree(t)
+	writeFile(t, filepath.Join(dir, "chart/candor/Chart.yaml"), "apiVersion: v2\nname: candor\nversion: 1.2.3\n", 0o644)
+	run(t, dir, "tar", "-C", "chart", "-czf", "dist/candor-1.2.3.tgz", "candor")
+	writeFile(t, filepath.Join(dir, "dist/images.txt"), address+"/candor:v1.2.3@sha256:"+strings.Repeat("1", 64)+"\n", 0o644)
+	run(t, dir, "sh", "-c", "cd dist && sha256sum candor-1.2.3.tgz candor-image.tar images.txt >SHA256SUMS")
+	writeFile(t, filepath.Join(dir, "scripts/helm.sh"), "#!/bin/sh\necho '"+strings.TrimSpace(string(helm))+"'\n", 0o755)
+	_, out, err := runPush(t, dir, []string{"PLAIN_HTTP=1", "HOME=" + t.TempDir()}, "chart")
+	want := "make push: cannot push the chart to " + address + ": Error: "
+	if err == nil || !strings.HasPrefix(out, want) || !strings.Contains(out, "403") || strings.Count(out, "\n") != 1 {
+		t.Errorf("%v, %q; want %q", err, out, want)
 	}
 }

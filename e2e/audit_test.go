@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,19 @@ func TestMapOfDocker(t *testing.T) {
 	}
 	if f, isThere := foreign["candid"]; isThere {
 		t.Errorf("a container of Candor is foreign: %+v", f)
+	}
+}
+
+// TestRecordOfDocker: candor record finds a container of Docker by the beginning of its ID, and the recording has its name.
+func TestRecordOfDocker(t *testing.T) {
+	d := newDocker(t)
+	id := d.does("run", "-d", "--name", "plain", "--network", "none", "--cgroup-parent", d.parent+"-docker", "box", "sleep", "1000")
+	file := filepath.Join(t.TempDir(), "usage")
+	for _, name := range []string{"plain", id[:12]} {
+		d.ok("record", "-o", file, "--container", name, "--duration", "200ms")
+		if s := recording(t, file); s == nil || len(s.Groups) != 1 || s.Groups[0].Name != "plain" {
+			t.Errorf("--container %s: %+v", name, s)
+		}
 	}
 }
 

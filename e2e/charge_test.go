@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -309,5 +310,21 @@ func TestReportedCharge(t *testing.T) {
 	second := do(t, l.candor("ledger", "agent", "--charge", "--metrics", "19484"))
 	if second.code != 2 || !strings.Contains(second.err, "another candor ledger agent") {
 		t.Errorf("a second agent: %+v", second)
+	}
+}
+
+// TestChargeMetricsTaken: an agent that cannot listen for scrapes ends.
+func TestChargeMetricsTaken(t *testing.T) {
+	l := newLab(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	agent := l.candor("ledger", "agent", "--charge", "--metrics", taken.Addr().String())
+	defer time.AfterFunc(time.Minute, func() { _ = agent.Process.Kill() }).Stop()
+	got := do(t, agent)
+	if got.code != 2 || got.out != "" || !strings.Contains(got.err, "address already in use") {
+		t.Errorf("got %+v", got)
 	}
 }

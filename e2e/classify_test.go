@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -153,6 +154,36 @@ func TestClassifyBadInput(t *testing.T) {
 		got := do(t, l.candor(append([]string{"classify"}, test.args...)...))
 		if got.code != test.code || !strings.Contains(got.err, test.want) || strings.Count(got.err, "\n") != 1 {
 			t.Errorf("%v: exit code %d, %q; want %d and one line with %q", test.args, got.code, got.err, test.code, test.want)
+		}
+	}
+}
+
+// TestInterruptedEarly: after Ctrl-C while the first program runs, isolate and classify print no result and exit with 130.
+func TestInterruptedEarly(t *testing.T) {
+	l := newLab(t)
+	l.need(2)
+	started := filepath.Join(t.TempDir(), "started")
+	script := "touch " + started + "; exec sleep 1000"
+	for _, args := range [][]string{
+		{"classify", "--probe", "--probe-for", "10m", "--", "sh", "-c", script},
+		{"classify", "--probe", "--probe-for", "10m", "--cpu", "1", "--", "sh", "-c", script},
+		{"isolate", "--cases", "groups", "--stressors", "cpu", "--app", "app=" + script, "--timeout", "10m"},
+	} {
+		if args[0] == "isolate" {
+			l.needProgram("stress-ng")
+		}
+		os.Remove(started)
+		var out, errOut bytes.Buffer
+		cmd := l.candor(args...)
+		cmd.Stdout, cmd.Stderr = &out, &errOut
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		l.waitFor("the program", func() bool { _, err := os.Stat(started); return err == nil })
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != 130 || out.Len() > 0 || !strings.Contains(errOut.String(), "stopped by SIGINT: no run done\n") {
+			t.Errorf("candor %v: code %d, %q, %q; want 130", args, code, &out, &errOut)
 		}
 	}
 }

@@ -103,11 +103,7 @@ func compatLab(t *testing.T) *lab {
 // kernelOf describes the kernel of this machine.
 func kernelOf(t *testing.T, l *lab) string {
 	t.Helper()
-	text := compatibility.Kernel(t, l.tree.Version())
-	if l.driver == cgroup.Systemd {
-		text += " with systemd"
-	}
-	return text
+	return compatibility.Kernel(t, l.tree.Version(), l.driver == cgroup.Systemd)
 }
 
 // firstLine returns the first line of a program's output. It skips the test if the program is missing.

@@ -12,14 +12,13 @@ import (
 )
 
 // A Classification decides whether an application is sensitive, by the method of Bacou et al. (SCC 2019, section IV-C).
-// For each workload and each limit it compares runs under a quota alone with runs under a cpuset of the same size.
-// Unlike the paper, it does not fix the number of runs: it stops when Decide has a verdict with a bounded error
-// probability.
+// For each workload and each limit, it compares runs with only a quota to runs in a cpuset of the same size. In the paper the
+// number of runs is fixed. A Classification stops when Decide has a verdict with a bounded error probability.
 type Classification struct {
 	Workloads []NamedWorkload
 	Limits    []hybrid.Milli // milli-CPU
 	Metric    string         // metric to compare, which each workload has; "time": the wall time
-	Margin    float64        // smallest gain that counts: 0.05 for 5 %
+	Margin    float64        // gain above which an evaluation is Sensitive: 0.05 for 5 %
 	Seed      uint64
 
 	// Progress, if not nil, is called before each pair with the evaluation, its index and the number of evaluations.
@@ -32,7 +31,7 @@ type NamedWorkload struct {
 	Workload
 }
 
-// DefaultMargin is the smallest gain that the paper counts.
+// DefaultMargin is the gain above which the paper (see Classification) calls a workload sensitive.
 const DefaultMargin = 0.05
 
 // A Class is the result of a classification.
@@ -42,7 +41,8 @@ type Class struct {
 	Decided     bool         `json:"decided"`           // Class is not Undecided
 	Evaluations []Evaluation `json:"evaluations"`
 	Probe       *Prediction  `json:"probe,omitempty"` // second opinion, if requested; it does not change Class
-	// Interference is the use of the measurement's CPUs by other processes; nil: at most 10 %.
+	// Interference describes the other processes that used the CPUs of the measurement. It is nil if they used at most 10 % of these
+	// CPUs.
 	Interference *interference.Report `json:"interference,omitempty"`
 }
 

@@ -8,7 +8,7 @@ type Comparison struct {
 	Spread    Spread
 	Failed    int     // failed rounds
 	Throttled float64 // share of the quota's periods in which the workload was throttled
-	Others    float64 // CPUs that other processes used during the runs, median
+	Others    float64 // CPUs that other programs, interrupts and other virtual machines used during the runs; median
 
 	// Against compares with the first setup. It is nil for the first setup, and if no round has positive values of
 	// both setups.
@@ -31,7 +31,7 @@ type Against struct {
 	Delta    float64  // Cliff's delta of all runs
 }
 
-// IsSignificant reports whether the setups differ.
+// IsSignificant reports whether the difference between the setups is significant.
 func (a *Against) IsSignificant() bool { return a.P <= 1-Confidence }
 
 // Compare compares the setups of a report by a metric.
@@ -58,7 +58,7 @@ func compareValues(values, first, gains []float64) *Against {
 	}
 }
 
-// ratioInterval returns the interval of a ratio, given the log ratios of the pairs.
+// ratioInterval returns the interval of a ratio, given the log ratios of the pairs, or the zero value if there are too few pairs.
 func ratioInterval(gains []float64) Interval {
 	i, ok := PairedInterval(gains, Confidence)
 	if !ok {
@@ -96,7 +96,7 @@ func (r *Report) throttled(setup int) float64 {
 	return float64(throttled) / float64(periods)
 }
 
-// others returns the median of the CPUs that other processes used during a setup's runs.
+// others returns the median of the CPUs that other programs, interrupts and other virtual machines used during a setup's runs.
 func (r *Report) others(setup int) float64 {
 	var values []float64
 	for i := range r.Runs {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/engine/client"
 	"github.com/candor-project/candor/engine/oci"
 	"github.com/candor-project/candor/hybrid"
@@ -36,6 +37,7 @@ type container struct {
 	image    *Image
 	id       string
 	override oci.Override
+	allowed  cpuset.Set // CPUs on which the container may run; empty: unknown
 	removed  bool
 }
 
@@ -44,7 +46,7 @@ func (l *Lab) create(w *Workload, s *Setup) (*container, error) {
 	if err := l.place.noteEngine(&w.Image.Engine); err != nil {
 		return nil, err
 	}
-	leash, _ := l.leash.(*os.File) // the engine's process inherits the leash, so that the guard waits for the end of this process
+	leash, _ := l.leash.(*os.File) // the engine's process inherits the leash, so the guard also waits for the end of this engine process
 	id, err := w.Image.Engine.Create(context.Background(), client.Container{
 		Image: w.Image.Name, Args: w.args(s.threads(l.usable.Count())), Env: w.variables(s), Label: l.place.label(), Flags: w.Image.Flags,
 	}, leash)
@@ -60,8 +62,9 @@ func (l *Lab) create(w *Workload, s *Setup) (*container, error) {
 	return c, nil
 }
 
-// finish starts the container and waits for its end. The run's time is the time from the container's start to its end, as the engine
-// recorded it, without the engine's own overhead. A container that cannot start is an error, not a failed run.
+// finish starts the container and waits for its end. The run's time is the time between the container's start and its end, which
+// the engine recorded. So it does not include the engine's own overhead. A container that cannot start is an error, not a failed
+// run.
 func (c *container) finish(ctx context.Context, w *Workload) (r Run, err error) {
 	timed, cancel := context.WithTimeout(ctx, w.Timeout)
 	defer cancel()
@@ -72,6 +75,7 @@ func (c *container) finish(ctx context.Context, w *Workload) (r Run, err error) 
 	if err != nil {
 		return r, err
 	}
+	c.readCPUs()
 	var state client.State
 	if timed.Err() == nil {
 		if state, err = c.image.Engine.State(context.Background(), c.id); err != nil {
@@ -102,6 +106,19 @@ func (c *container) finish(ctx context.Context, w *Workload) (r Run, err error) 
 	}
 	return r, nil
 }
+
+// readCPUs reads the CPUs on which the container may run from the state of the lab, which has the container until the engine deletes it.
+func (c *container) readCPUs() {
+	s, err := c.lab.host.Snapshot()
+	if err != nil {
+		return
+	}
+	if g, err := s.Grant(c.override.Request.ID); err == nil {
+		c.allowed = g.CPUs
+	}
+}
+
+func (c *container) cpus() cpuset.Set { return c.allowed }
 
 // run starts the container and returns its output after it has ended. If the context ends first, run kills the
 // container.

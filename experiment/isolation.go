@@ -41,7 +41,7 @@ type IsolationStage struct {
 // alone is the stressor index of a run without a stressor.
 const alone = -1
 
-// scratchRoom is the free disk space that an isolation requires: twice the amount that the largest stressor writes.
+// scratchRoom is the free disk space that an isolation requires, in bytes: twice the amount that the largest stressor writes.
 const scratchRoom = 2 * hddWorkers * hddBytes
 
 // Check reports the first invalid field of an isolation. It does not depend on the machine.

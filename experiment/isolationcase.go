@@ -17,15 +17,15 @@ type Case string
 // The cases, by name.
 const (
 	CaseTogether Case = "together"     // no separation: plain processes in the same group
-	CaseGroups   Case = "groups"       // no limits, each in its own group
-	CaseQuota    Case = "quota"        // each with its share of the CPU time
-	CasePinned   Case = "pinned"       // each on its own CPUs
+	CaseGroups   Case = "groups"       // application and stressor have no limits, and each is in its own group
+	CaseQuota    Case = "quota"        // application and stressor have a quota: their shares of the CPU time
+	CasePinned   Case = "pinned"       // application and stressor have separate CPUs
 	CaseCandor   Case = "candor"       // the application is sensitive, the stressor flexible
 	CaseBurst    Case = "candor+burst" // both are flexible; the application may burst
 )
 
-// Cases are all cases, in the order of the docs. The study has four cases. Its first two are CaseTogether, alone and
-// beside a stressor; the third is CaseQuota, the fourth CasePinned.
+// Cases are all cases, in the order of the docs. The study has four cases. Its first two cases are CaseTogether without a
+// stressor and CaseTogether beside a stressor. The third case is CaseQuota, and the fourth case is CasePinned.
 var Cases = []Case{CaseTogether, CaseGroups, CaseQuota, CasePinned, CaseCandor, CaseBurst}
 
 // ErrBadCase means that a case does not exist.
@@ -91,7 +91,7 @@ func (c Case) application(s Split, name string) host.Allocation {
 	return a
 }
 
-// stressor returns the stressor's request to the host. A pinned stressor, or a stressor without limits, gets the CPUs
+// stressor returns the stressor's request to the host. In the cases without a quota, the stressor has no limit and gets all CPUs
 // that no container has exclusively.
 func (c Case) stressor(s Split, name string) host.Allocation {
 	switch c {

@@ -30,7 +30,8 @@ type IsolationReport struct {
 	Stopped      bool           `json:"stopped"`           // the isolation ended early
 	Partial      bool           `json:"partial,omitempty"` // same as Stopped, under the name that all commands use
 	Runs         []IsolationRun `json:"runs"`              // in the order in which they ran
-	// Interference is the use of the measurement's CPUs by other processes; nil: at most 10 %.
+	// Interference describes the other processes that used the CPUs of the measurement. It is nil if they used at most 10 % of these
+	// CPUs.
 	Interference *interference.Report `json:"interference,omitempty"`
 }
 
@@ -54,9 +55,15 @@ func (r *IsolationReport) doing(run *IsolationRun) string {
 	return fmt.Sprintf("%s %s, %s", r.Applications[run.App].Name, beside, r.Cases[run.Case])
 }
 
+// An IsolationDocument is the JSON form of a report: the report with the verdicts that follow from its runs.
+type IsolationDocument struct {
+	*IsolationReport
+	Verdicts []IsolationConclusion `json:"verdicts"` // by case
+}
+
 // Write encodes a report as JSON.
 func (r *IsolationReport) Write(w io.Writer) error {
-	return jsonout.Write(w, r)
+	return jsonout.Write(w, IsolationDocument{r, r.Conclusions()})
 }
 
 // IsIsolation reports whether data is the JSON of an isolation's report.
@@ -79,7 +86,7 @@ func ReadIsolation(file string) (r *IsolationReport, isIsolation bool, err error
 	return r, true, nil
 }
 
-// ParseIsolation parses and checks a report.
+// ParseIsolation parses and checks a report. It ignores the verdicts, which follow from the runs.
 func ParseIsolation(data []byte) (*IsolationReport, error) {
 	var version struct {
 		Version int `json:"version"`
@@ -90,17 +97,17 @@ func ParseIsolation(data []byte) (*IsolationReport, error) {
 	if version.Version != isolationVersion {
 		return nil, fmt.Errorf("%w: version %d: must be %d", ErrBadReport, version.Version, isolationVersion)
 	}
-	var r IsolationReport
+	r := IsolationDocument{IsolationReport: new(IsolationReport)}
 	if err := fileio.DecodeStrict(data, &r); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadReport, err)
 	}
 	if err := r.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadReport, err)
 	}
-	return &r, nil
+	return r.IsolationReport, nil
 }
 
-// check returns an error for a report that contradicts itself.
+// check returns an error if the report contradicts itself.
 func (r *IsolationReport) check() error {
 	if len(r.Applications) == 0 || len(r.Stressors) == 0 || len(r.Cases) == 0 || r.Rounds < 1 {
 		return errors.New("no applications, stressors, cases or rounds")
@@ -162,7 +169,7 @@ func (r *IsolationReport) Failures() (runs int, why string) {
 	return runs, why
 }
 
-// Others returns the median of the CPUs that other processes used during the runs.
+// Others returns the median of the CPUs that other programs, interrupts and other virtual machines used during the runs.
 func (r *IsolationReport) Others() float64 {
 	var values []float64
 	for i := range r.Runs {

@@ -24,7 +24,7 @@ type IsolationRun struct {
 	Round    int     `json:"round"`    // runs of the same round are pairs
 	Began    float64 `json:"began"`    // seconds since the start of the first run
 
-	Time    float64 `json:"time,omitempty"` // seconds
+	Time    float64 `json:"time,omitempty"` // wall time in seconds
 	Failure string  `json:"failure,omitempty"`
 
 	CPU       float64 `json:"cpu"`       // seconds of CPU time
@@ -68,7 +68,7 @@ func (l *Lab) runIsolation(ctx context.Context, report *IsolationReport, w Workl
 	if !app.isGuest {
 		running = append(running, app)
 	}
-	return l.measure(ctx, app, beside, &w, r)
+	return l.measure(ctx, app, beside, &w, "the case "+string(c), r)
 }
 
 // startApplication starts the application in its own group, or in the stressor's group.
@@ -90,8 +90,9 @@ func (l *Lab) startApplication(ctx context.Context, w *Workload, c Case, split S
 	return app, err
 }
 
-// measure waits for an application's end, and reads the usage of the application and of the stressor until then.
-func (l *Lab) measure(ctx context.Context, app *instance, beside *stress, w *Workload, r *IsolationRun) (err error) {
+// measure waits for an application's end, and reads the usage of the application and of the stressor until then. title names the case for
+// the user.
+func (l *Lab) measure(ctx context.Context, app *instance, beside *stress, w *Workload, title string, r *IsolationRun) (err error) {
 	stop := l.raise(app.child.Grant)
 	defer func() { err = errline.Join(err, stop()) }()
 	before, err := l.readCPUTimes()
@@ -104,20 +105,21 @@ func (l *Lab) measure(ctx context.Context, app *instance, beside *stress, w *Wor
 	}
 	r.Time, r.Failure = run.Values[WallTime.Name], run.Failure
 	r.CPU, r.Periods, r.Throttled = run.CPU, run.Periods, run.Throttled
-	usedCPU := run.CPU
+	besideCPU := 0.0
 	if beside != nil {
 		span := after.at.Sub(before.at).Seconds()
 		used := (loadAfter.cpu - load.cpu).Seconds()
 		if app.isGuest {
 			used = max(0, used-run.CPU)
 		}
-		usedCPU += used
+		besideCPU = used
 		r.Load = &Load{CPUs: used / span, Rate: max(0, float64(loadAfter.bytes)-float64(load.bytes)) / span}
 		if over := beside.hasEnded(); r.Failure == "" && (over || loadErr != nil || loadAfterErr != nil) {
 			r.Time, r.Failure = 0, "the stressor ended first"+lastLine(beside.output.last())
 		}
 	}
-	r.Noise = l.noise(before, after, time.Duration(usedCPU*float64(time.Second)))
+	r.Noise = l.noise(before, after, time.Duration((run.CPU+besideCPU)*float64(time.Second)),
+		l.partOf(title, app.child.Grant, run.CPU, besideCPU))
 	return nil
 }
 

@@ -1,16 +1,23 @@
 package experiment
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
-// A Slowdown is the cost of a stressor, or of the allocation alone, for an application in a case.
+// A Slowdown is the cost of a stressor for an application in a case. Without a stressor, it is the cost of the case's allocation.
 type Slowdown struct {
 	App, Case, Stressor int // indices in the report; Stressor -1: no stressor
 	Spread              Spread
 	Throttled           float64  // share of the quota's periods in which the application was throttled
 	ByStressor          *Against // compared with the application alone in the same case; nil without a stressor
-	ByAllocation        *Against // cost of the allocation: alone, compared with alone in the first case; nil in this case or with a stressor
-	Total               *Against // compared with the application alone in the first case, as in the study; nil without a stressor
-	gains               []float64
+	// Bounds are the bounds of ByStressor.Ratio at the levels of Verdict.
+	Bounds Bounds
+	// Verdict is Leaks if the lower bound is above the margin, Isolated if the upper bound is below the margin, and otherwise Uncertain.
+	Verdict      IsolationWord
+	ByAllocation *Against // cost of the allocation: without a stressor, compared with the first case; otherwise nil
+	Total        *Against // compared with the application alone in the first case, as in the study; nil without a stressor
 }
 
 // Slowdowns returns, for each application in each case, a Slowdown without a stressor, and then a Slowdown for each stressor.
@@ -26,7 +33,7 @@ func (r *IsolationReport) Slowdowns() (all []Slowdown) {
 }
 
 func (r *IsolationReport) slowdown(app, c, stressor int) Slowdown {
-	s := Slowdown{App: app, Case: c, Stressor: stressor, Throttled: r.throttled(app, c, stressor)}
+	s := Slowdown{App: app, Case: c, Stressor: stressor, Throttled: r.throttled(app, c, stressor), Verdict: Uncertain}
 	times, rounds := r.Times(app, c, stressor)
 	s.Spread = SpreadOf(times)
 	compare := func(c int) (*Against, []float64) {
@@ -38,12 +45,41 @@ func (r *IsolationReport) slowdown(app, c, stressor int) Slowdown {
 		return compareValues(times, control, gains), gains
 	}
 	if stressor != alone {
-		s.ByStressor, s.gains = compare(c)
+		var gains []float64
+		s.ByStressor, gains = compare(c)
 		s.Total, _ = compare(0)
+		s.judge(gains, len(r.Applications))
 	} else if c > 0 {
 		s.ByAllocation, _ = compare(0)
 	}
 	return s
+}
+
+// judge sets the bounds and the verdict from the log ratios of the pairs.
+func (s *Slowdown) judge(gains []float64, apps int) {
+	margin := math.Log1p(IsolationMargin)
+	low, hasLow := LowerBound(gains, IsolationLevel/float64(apps))
+	high, hasHigh := LowerBound(negate(gains), IsolationLevel)
+	high = -high
+	if hasLow {
+		s.Bounds.Low = math.Exp(low)
+	}
+	if hasHigh {
+		s.Bounds.High = math.Exp(high)
+	}
+	if hasLow && low > margin {
+		s.Verdict = Leaks
+	} else if hasHigh && high < margin {
+		s.Verdict = Isolated
+	}
+}
+
+// isWorse reports whether a slowdown with a result is worse than another one: it has the worse verdict or, with the same verdict, the larger
+// ratio.
+func (s *Slowdown) isWorse(other *Slowdown) bool {
+	words := []IsolationWord{Isolated, Uncertain, Leaks}
+	return cmp.Or(cmp.Compare(slices.Index(words, s.Verdict), slices.Index(words, other.Verdict)),
+		cmp.Compare(s.ByStressor.Ratio, other.ByStressor.Ratio)) > 0
 }
 
 // throttled returns the share of the quota's periods in which an application was throttled.
@@ -67,7 +103,7 @@ type IsolationVerdict struct {
 	Slowed, Apps   int       // applications with a significant slowdown above the margin, and applications with at least one pair of runs
 	Mean           float64   // slowdown by the stressor: geometric mean of the applications' ratios; 0: no data
 	Total          float64   // like Mean, but compared with the applications alone in the first case, as in the study
-	Worst          *Slowdown // the application with the largest slowdown
+	Worst          *Slowdown // the application with the worst slowdown (isWorse)
 	Load           Load
 }
 
@@ -81,10 +117,10 @@ const (
 	Uncertain IsolationWord = "uncertain" // the runs are not sufficient for a verdict
 )
 
-// IsolationMargin is the largest slowdown that does not count. IsolationLevel is the one-sided level of the tests,
-// which are signed-rank tests of the pairs. For Leaks, the test of any application suffices, so each test has the level
-// divided by the number of applications (Bonferroni). For Isolated, the test of each application must succeed, at the
-// full level.
+// IsolationMargin is the slowdown that separates Isolated from Leaks: 0.05 for 5 %. IsolationLevel is the one-sided level of the
+// bounds (LowerBound), which belong to the signed-rank test of the pairs. A significant slowdown of a single application suffices for
+// Leaks. So the lower bounds have the level divided by the number of applications (Bonferroni). For Isolated, the upper bounds of all
+// applications must be below the margin, each at the full level.
 const (
 	IsolationMargin = 0.05
 	IsolationLevel  = 0.05
@@ -104,7 +140,6 @@ func (r *IsolationReport) Verdicts() (all []IsolationVerdict) {
 }
 
 func (v *IsolationVerdict) judge(slowdowns []Slowdown, apps int) {
-	margin := math.Log1p(IsolationMargin)
 	sum, total, isolated := 0.0, 0.0, 0
 	for i := range slowdowns {
 		s := &slowdowns[i]
@@ -116,12 +151,13 @@ func (v *IsolationVerdict) judge(slowdowns []Slowdown, apps int) {
 		if s.Total != nil {
 			total += math.Log(s.Total.Ratio)
 		}
-		if v.Worst == nil || s.ByStressor.Ratio > v.Worst.ByStressor.Ratio {
+		if v.Worst == nil || s.isWorse(v.Worst) {
 			v.Worst = s
 		}
-		if SignedRank(s.gains, margin) <= IsolationLevel/float64(apps) {
+		switch s.Verdict {
+		case Leaks:
 			v.Slowed++
-		} else if SignedRank(negate(s.gains), -margin) <= IsolationLevel {
+		case Isolated:
 			isolated++
 		}
 	}

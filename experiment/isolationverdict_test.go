@@ -1,6 +1,11 @@
 package experiment
 
-import "testing"
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
 
 // isolationReport returns a report with two applications, a stressor and two cases. slow is the slowdown by
 // the stressor, by application and case. shrunk is the slowdown of the second case without the stressor.
@@ -76,5 +81,58 @@ func TestSlowdowns(t *testing.T) {
 		if v.Verdict != Uncertain || v.Worst != nil || v.Mean != 0 {
 			t.Errorf("no runs: %+v", v)
 		}
+	}
+}
+
+// TestBoundsAgreeWithVerdict: the verdict on an application, its bounds and the signed-rank tests always agree.
+func TestBoundsAgreeWithVerdict(t *testing.T) {
+	margin := math.Log1p(IsolationMargin)
+	rapid.Check(t, func(t *rapid.T) {
+		apps := rapid.IntRange(1, 8).Draw(t, "applications")
+		near := rapid.Float64Range(-0.05, 0.15).Draw(t, "near")
+		gains := rapid.SliceOfN(rapid.Map(rapid.IntRange(-20, 20), func(n int) float64 { return near + 0.002*float64(n) }), 1, 25).Draw(t, "gains")
+		s := Slowdown{Verdict: Uncertain}
+		s.judge(gains, apps)
+		want := Uncertain
+		if SignedRank(gains, margin) <= IsolationLevel/float64(apps) {
+			want = Leaks
+		} else if SignedRank(negate(gains), -margin) <= IsolationLevel {
+			want = Isolated
+		}
+		if s.Verdict != want {
+			t.Fatalf("%s by the bounds, %s by the tests", s.Verdict, want)
+		}
+		const rounding = 1e-12
+		isAbove, isBelow := s.Bounds.Low > 1+IsolationMargin-rounding, s.Bounds.High > 0 && s.Bounds.High < 1+IsolationMargin+rounding
+		if s.Verdict == Leaks && !isAbove || s.Verdict == Isolated && !isBelow || s.Verdict == Uncertain && (s.Bounds.Low > 1+IsolationMargin+rounding) {
+			t.Fatalf("%s with the bounds %+v", s.Verdict, s.Bounds)
+		}
+		if len(gains) < 5 && s.Bounds != (Bounds{}) || len(gains) >= 5 && s.Bounds.High == 0 || s.Bounds.Low > s.Bounds.High {
+			t.Fatalf("%d pairs: bounds %+v", len(gains), s.Bounds)
+		}
+	})
+}
+
+// TestWorstIsALeak: the worst slowdown of a case that leaks is a leak, even if an uncertain slowdown has a larger ratio.
+func TestWorstIsALeak(t *testing.T) {
+	r := isolationReport(10, [2][2]float64{{1.2, 1}, {1, 1}}, 1)
+	for i := range r.Runs { // application b is slow in most rounds, and fast in the others
+		if run := &r.Runs[i]; run.App == 1 && run.Case == 0 && run.Stressor == 0 && run.Round < 6 {
+			run.Time *= 3
+		} else if run.App == 1 && run.Case == 0 && run.Stressor == 0 {
+			run.Time /= 2
+		}
+	}
+	v := r.Verdicts()[0]
+	if v.Verdict != Leaks || v.Worst == nil || v.Worst.App != 0 || v.Worst.Verdict != Leaks {
+		t.Errorf("%+v, worst %+v", v, v.Worst)
+	}
+	for _, s := range r.Slowdowns() {
+		if s.App == 1 && s.Case == 0 && s.Stressor == 0 && (s.Verdict != Uncertain || s.ByStressor.Ratio < v.Worst.ByStressor.Ratio) {
+			t.Errorf("the other application: %+v, %+v", s, s.ByStressor)
+		}
+	}
+	if c := r.Conclusions()[0]; c.Worst.Application != "a" || c.Worst.Bounds != v.Worst.Bounds || c.Worst.Bounds.Low < 1.05 {
+		t.Errorf("%+v", c.Worst)
 	}
 }

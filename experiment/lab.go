@@ -30,10 +30,10 @@ import (
 type Lab struct {
 	place
 	host     *host.Host
-	reserved cpuset.Set // reserved CPUs, and CPUs that the machine's own containers have exclusively
+	reserved cpuset.Set // reserved CPUs, and the CPUs of the machine's sensitive containers
 	usable   cpuset.Set // all other CPUs
 	guard    *exec.Cmd
-	leash    io.Closer // closing it ends the guard
+	leash    io.Closer // closing it makes the guard clear the place and end
 	foreign  labWatch
 }
 
@@ -55,9 +55,8 @@ const guardVariable = "CANDOR_EXPERIMENT_GUARD"
 // ErrInGuard means that the guard of a lab tried to open a lab.
 var ErrInGuard = errors.New("cannot open a lab within a lab's guard")
 
-// OpenLab opens a lab for this process beside a machine's containers. The lab does not use reserved CPUs, or CPUs that
-// the machine's containers have exclusively. If the machine does not support a host, OpenLab returns the error of
-// host.Open.
+// OpenLab opens a lab for this process beside a machine's containers. The lab does not use reserved CPUs, or CPUs of the
+// machine's sensitive containers. If the machine does not support a host, OpenLab returns the error of host.Open.
 func OpenLab(machine host.Options) (*Lab, error) {
 	if os.Getenv(guardVariable) != "" {
 		return nil, fmt.Errorf("%w: %s is set", ErrInGuard, guardVariable)
@@ -163,7 +162,8 @@ func (l *Lab) startGuard() error {
 		return fmt.Errorf("start guard: %w", err)
 	}
 	l.leash = leash
-	if _, err := io.ReadFull(ready, make([]byte, len(guardReady))); err != nil { // until the guard has written this line, signals end it
+	// Before the guard has written this line, a signal would end the guard.
+	if _, err := io.ReadFull(ready, make([]byte, len(guardReady))); err != nil {
 		return fmt.Errorf("start guard: %w", err)
 	}
 	return nil
@@ -216,7 +216,7 @@ func (l *Lab) Close() error {
 // ErrTooSmall means that the machine has too few CPUs for a setup.
 var ErrTooSmall = errors.New("too few CPUs")
 
-// Check returns ErrTooSmall with the first setup that needs more CPUs than the lab has.
+// Check returns ErrTooSmall if a setup needs more CPUs than the lab has. The error names the first such setup.
 func (l *Lab) Check(setups []Setup) error {
 	for i := range setups {
 		s := &setups[i]

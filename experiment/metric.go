@@ -32,8 +32,8 @@ var namedMetric = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]{0,39})=(.*)$`)
 
 // ParseMetric parses the description of a metric. A description that starts with a dot is a JSON path
 // (".queries.perSecond", ".runs.0.time"). Any other description is a regular expression in Go's syntax, in which ^
-// and $ match at line ends. The first group is the number; without a group, the whole match is. If the pattern
-// matches several times, the last match counts. A prefix NAME= sets the name for reports.
+// and $ match at line ends. The number is the text of the first group or, without a group, the whole match. If the pattern
+// matches several times, the last match is used. A prefix NAME= sets the name for reports.
 func ParseMetric(text string) (Metric, error) {
 	m := Metric{Name: text, Pattern: text}
 	if parts := namedMetric.FindStringSubmatch(text); parts != nil {

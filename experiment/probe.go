@@ -79,7 +79,7 @@ func (p *Prediction) predict() {
 	}
 }
 
-// watch starts a program under a setup, and watches the program until it ends or span is over.
+// watch starts a program under a setup, and watches the program until it ends or the time span has passed.
 func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Duration) (seen probe.Seen, err error) {
 	path, err := launch.FindProgram(args[0])
 	if err != nil {
@@ -105,7 +105,7 @@ func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Dura
 	if err != nil {
 		return seen, err
 	}
-	var listener *os.File // open until the program has been killed; without a listener its system calls fail
+	var listener *os.File // open until the program has been killed; without a listener, the program's system calls fail
 	defer func() {
 		err = errline.Join(err, l.host.Release(context.Background(), child.Grant.ID, true))
 		listener.Close()

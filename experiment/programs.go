@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+
+	"github.com/candor-project/candor/internal/interference"
 )
 
 // Programs combines the reports of several programs with the same first setup on the same machine, as figures 1 to 3
@@ -23,6 +25,8 @@ type Program struct {
 	Metric ReportMetric `json:"metric"` // the last metric of the report
 	Base   Spread       `json:"base"`   // values of the metric under the baseline
 	Gains  []*Gain      `json:"gains"`  // by index in Programs.Setups; nil if the report does not compare the setup
+	// Interference is the interference of the report.
+	Interference *interference.Report `json:"interference,omitempty"`
 }
 
 // A Gain is a setup's improvement over the baseline. A ratio above 1 is better, for metrics of both directions.
@@ -98,7 +102,8 @@ func (p *Programs) checkNames() error {
 func (p *Programs) program(r *Report) Program {
 	metric := r.Metrics[len(r.Metrics)-1]
 	comparisons := r.Compare(metric.Name)
-	program := Program{Name: r.ProgramName(), Metric: metric, Base: comparisons[0].Spread, Gains: make([]*Gain, len(p.Setups))}
+	program := Program{Name: r.ProgramName(), Metric: metric, Base: comparisons[0].Spread, Gains: make([]*Gain, len(p.Setups)),
+		Interference: r.Interference}
 	for _, c := range comparisons[1:] {
 		if c.Against != nil {
 			program.Gains[slices.Index(p.Setups, c.Setup)] = c.gain(metric.HigherIsBetter)

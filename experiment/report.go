@@ -39,7 +39,8 @@ type Report struct {
 	Stopped   bool           `json:"stopped"`           // the experiment ended early
 	Partial   bool           `json:"partial,omitempty"` // same as Stopped, under the name that all commands use
 	Runs      []Run          `json:"runs"`              // in the order in which they ran
-	// Interference is the use of the measurement's CPUs by other processes; nil: at most 10 %.
+	// Interference describes the other processes that used the CPUs of the measurement. It is nil if they used at most 10 % of these
+	// CPUs.
 	Interference *interference.Report `json:"interference,omitempty"`
 }
 
@@ -84,9 +85,15 @@ func describeMachine(l *Lab) (Machine, error) {
 	}, nil
 }
 
+// A ReportDocument is the JSON form of a report: the report with the verdicts that follow from its runs.
+type ReportDocument struct {
+	*Report
+	Verdicts []Conclusion `json:"verdicts"`
+}
+
 // Write encodes a report as JSON.
 func (r *Report) Write(w io.Writer) error {
-	return jsonout.Write(w, r)
+	return jsonout.Write(w, ReportDocument{r, r.Conclusions()})
 }
 
 // ErrBadReport means that a file is not a report, or is from a newer version of Candor.
@@ -108,7 +115,7 @@ func ReadReport(file string) (*Report, error) {
 	return r, nil
 }
 
-// ParseReport parses and checks a report.
+// ParseReport parses and checks a report. It ignores the verdicts, which follow from the runs.
 func ParseReport(data []byte) (*Report, error) {
 	var version struct {
 		Version int `json:"version"`
@@ -119,14 +126,14 @@ func ParseReport(data []byte) (*Report, error) {
 	if version.Version != reportVersion {
 		return nil, fmt.Errorf("version %d: must be %d", version.Version, reportVersion)
 	}
-	var r Report
+	r := ReportDocument{Report: new(Report)}
 	if err := fileio.DecodeStrict(data, &r); err != nil {
 		return nil, err
 	}
-	return &r, r.check()
+	return r.Report, r.check()
 }
 
-// check returns an error for a report that contradicts itself.
+// check returns an error if the report contradicts itself.
 func (r *Report) check() error {
 	if len(r.Command) == 0 && r.Image == nil || len(r.Setups) == 0 || len(r.Metrics) == 0 || r.Rounds < 1 {
 		return errors.New("no command, setups, metrics or rounds")

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/internal/errline"
@@ -63,7 +64,7 @@ func (l *Lab) run(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
 		runs[i].Instance = i
 		usedCPU += time.Duration(runs[i].CPU * float64(time.Second))
 	}
-	noise := l.noise(before, after, usedCPU)
+	noise := l.noise(before, after, usedCPU, measuredPart{s.title(), l.cpusOf(instances), usedCPU})
 	for i := range runs {
 		runs[i].Noise = noise
 	}
@@ -78,8 +79,25 @@ type running interface {
 	// finish waits for the end of the instance, kills it after the timeout, and reads its results. A failure of the
 	// instance is a result, not an error.
 	finish(ctx context.Context, w *Workload) (Run, error)
+	// cpus returns the CPUs on which the instance may run; empty: unknown. Call it after finish.
+	cpus() cpuset.Set
 	// clean kills the processes that the instance left behind.
 	clean() error
+}
+
+// cpusOf returns the CPUs on which instances may run. If they are unknown, it returns all usable CPUs.
+func (l *Lab) cpusOf(instances []running) (all cpuset.Set) {
+	for _, instance := range instances {
+		cpus := instance.cpus()
+		if cpus.IsEmpty() {
+			return l.usable
+		}
+		all.AddAll(&cpus)
+	}
+	if all.IsEmpty() {
+		return l.usable
+	}
+	return all
 }
 
 // startAll starts all instances of a setup. On an error it returns the instances that were started.
@@ -113,6 +131,8 @@ func (l *Lab) clean(instances []*instance) error {
 	}
 	return errline.Join(errs...)
 }
+
+func (i *instance) cpus() cpuset.Set { return i.child.Grant.CPUs }
 
 func (i *instance) clean() error {
 	return i.host.Release(context.Background(), i.child.Grant.ID, true)

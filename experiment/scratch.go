@@ -35,8 +35,8 @@ const scratchSuffix = ".scratch"
 // ErrBadFolder means that a folder cannot be used for the programs' files.
 var ErrBadFolder = errors.New("bad folder")
 
-// openScratch creates the lab's folder in an existing folder, the argument within. It returns ErrBadFolder if fewer than room bytes are
-// free there.
+// openScratch creates the lab's scratch folder in the existing folder that the parameter within names. It returns ErrBadFolder if
+// the file system of the existing folder has fewer than room free bytes.
 func (l *Lab) openScratch(within string, room uint64) error {
 	within, err := filepath.Abs(within)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// checkClient returns an error for the first setup that leaves no CPU for the client.
+// checkClient returns an error if a setup leaves no CPU for the client. The error names the first such setup.
 func (l *Lab) checkClient(w *Workload, setups []Setup) error {
 	all := hybrid.Milli(1000 * l.usable.Count())
 	for i := range setups {
@@ -25,7 +25,8 @@ func (l *Lab) checkClient(w *Workload, setups []Setup) error {
 }
 
 // runServed runs a server under a setup. Once the server listens, runServed runs the client without a limit, in the same way for all
-// setups. The values of the result are the client's. The CPU time and the throttling are the server's, during the client's run.
+// setups. In the result, the values are those of the client. The CPU time and the throttling are those of the server while the
+// client runs.
 func (l *Lab) runServed(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
 	server, err := l.start(ctx, w.server(), s, "server")
 	if err != nil {
@@ -43,8 +44,9 @@ func (l *Lab) runServed(ctx context.Context, w *Workload, s *Setup) ([]Run, erro
 	run := client.wait(ctx, w)
 	busy := server.readUsage()
 	after, afterErr := l.readCPUTimes()
-	usedCPU := run.CPU + busy.CPU - idle.CPU
-	run.Noise = l.noise(before, after, time.Duration(usedCPU*float64(time.Second)))
+	serverCPU := busy.CPU - idle.CPU
+	run.Noise = l.noise(before, after, time.Duration((run.CPU+serverCPU)*float64(time.Second)),
+		l.partOf(s.title(), server.child.Grant, serverCPU, run.CPU))
 	run.CPU, run.Periods, run.Throttled = busy.CPU-idle.CPU, busy.Periods-idle.Periods, busy.Throttled-idle.Throttled
 	if failure := server.earlyEnd(); failure != "" {
 		run.Values, run.Failure = nil, failure

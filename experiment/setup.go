@@ -24,7 +24,7 @@ const (
 	QuotaThreads   Kind = "quota+threads"   // like Quota, and Candor passes the number of threads to the program
 	Cpuset         Kind = "cpuset"          // as many exclusive CPUs as the limit, rounded up, and the quota
 	SharedFraction Kind = "shared-fraction" // two instances, whose fractions share a CPU
-	Candor         Kind = "candor"          // hybrid allocation with the view
+	Candor         Kind = "candor"          // exclusive CPUs and fractions of CPUs, and a view that equals the limit
 )
 
 // Kinds are all kinds, in the order of the docs.
@@ -135,6 +135,14 @@ func (s Setup) String() string {
 	return text
 }
 
+// title returns the setup with its limit, as a phrase for the user.
+func (s *Setup) title() string {
+	if s.Limit == 0 {
+		return s.String()
+	}
+	return fmt.Sprintf("%v with a limit of %v", s, s.Limit)
+}
+
 // instances returns the number of instances that run at the same time.
 func (s *Setup) instances() int {
 	if s.Kind == SharedFraction {
@@ -143,8 +151,8 @@ func (s *Setup) instances() int {
 	return max(s.Copies, 1)
 }
 
-// allocation returns an instance's request to the host. Without a limit or with a quota alone, the instance is
-// flexible. Flexible instances see and use all CPUs that no container has exclusively.
+// allocation returns an instance's request to the host. An instance without a limit, or with only a quota, is flexible. Flexible
+// instances see and use all CPUs that no container has exclusively.
 func (s *Setup) allocation(name string) host.Allocation {
 	a := host.Allocation{
 		Request: hybrid.Request{ID: name, Class: hybrid.Flexible, Limit: s.Limit},

@@ -24,9 +24,9 @@ const maxExactPairs = 52
 
 // SignedRank performs Wilcoxon's signed-rank test of paired differences. It returns the one-sided p-value of the hypothesis that the
 // differences are symmetric about the margin: the probability that at least as many averages lie above the margin as for the given
-// differences. Averages that equal the margin count as below, so that ties make the test more conservative. Up to 52 differences the
-// p-value is exact for differences without ties. For more differences it uses the normal approximation with a continuity correction. It
-// returns 1 without differences.
+// differences. Averages that equal the margin count as averages below it, so that ties make the test more conservative. Up to 52
+// differences the p-value is exact for differences without ties. For more differences it uses the normal approximation with a
+// continuity correction. It returns 1 without differences.
 func SignedRank(differences []float64, margin float64) float64 {
 	sorted := slices.Sorted(slices.Values(differences))
 	return rankSumTail(len(sorted), averages(len(sorted))-averagesUpTo(sorted, margin))
@@ -38,17 +38,30 @@ func TwoSided(differences []float64) float64 {
 }
 
 // PairedInterval returns the confidence interval of the typical difference: all margins that the two-sided test does not reject at the
-// level 1-confidence. The second result is false if there are too few differences for this confidence: 95 % needs six.
+// level 1-confidence. The second result is false if there are too few differences for this confidence. A confidence of 95 % needs
+// six differences.
 func PairedInterval(differences []float64, confidence float64) (Interval, bool) {
 	n := len(differences)
 	all := averages(n)
-	// Number of averages at each end that the interval excludes.
+	// The interval excludes this number of averages at each end of the sorted list of averages.
 	outside := sort.Search(all/2+1, func(k int) bool { return 2*rankSumTail(n, all-k) > 1-confidence }) - 1
 	if outside < 0 {
 		return Interval{}, false
 	}
 	sorted := slices.Sorted(slices.Values(differences))
 	return Interval{averageAt(sorted, outside+1), averageAt(sorted, all-outside)}, true
+}
+
+// LowerBound returns the one-sided lower confidence bound of the typical difference: SignedRank rejects at the level exactly the margins
+// below the bound. The second result is false if there are too few differences for this level.
+func LowerBound(differences []float64, level float64) (float64, bool) {
+	n := len(differences)
+	all := averages(n)
+	above := sort.Search(all+1, func(k int) bool { return rankSumTail(n, k) <= level }) // that SignedRank needs above a margin
+	if above > all {
+		return 0, false
+	}
+	return averageAt(slices.Sorted(slices.Values(differences)), all-above+1), true
 }
 
 // HodgesLehmann returns the typical difference: the median of the averages of all pairs of differences. It always is
@@ -62,7 +75,8 @@ func HodgesLehmann(differences []float64) float64 {
 	return (averageAt(sorted, (all+1)/2) + averageAt(sorted, all/2+1)) / 2
 }
 
-// averages returns the number of averages of n differences.
+// averages returns the number of averages of n differences: the means of all pairs of differences, including each difference
+// paired with itself (Walsh averages).
 func averages(n int) int { return n * (n + 1) / 2 }
 
 // averagesUpTo returns the number of averages that are at most v. Its time is linear in the number of differences.

@@ -44,6 +44,12 @@ type Interval struct {
 // IsKnown reports whether the interval exists. The zero value stands for too few pairs.
 func (i Interval) IsKnown() bool { return i != Interval{} }
 
+// Bounds are the one-sided confidence bounds of a ratio. Each bound has a level of its own.
+type Bounds struct {
+	Low  float64 `json:"low,omitzero"`  // 0: too few pairs
+	High float64 `json:"high,omitzero"` // 0: too few pairs
+}
+
 // invert returns the interval of the inverse ratio.
 func (i Interval) invert() Interval {
 	if !i.IsKnown() {
@@ -52,8 +58,8 @@ func (i Interval) invert() Interval {
 	return Interval{1 / i.High, 1 / i.Low}
 }
 
-// CliffsDelta returns Cliff's delta, from -1 to 1. It is the probability that a value of a is above a value of b, minus
-// the probability that it is below this value of b (Cliff, "Dominance statistics", Psychological Bulletin 1993).
+// CliffsDelta returns Cliff's delta, from -1 to 1. It is the probability that a random value of a is above a random value of b,
+// minus the probability of the opposite (Cliff, "Dominance statistics", Psychological Bulletin 1993).
 func CliffsDelta(a, b []float64) float64 {
 	if len(a) == 0 || len(b) == 0 {
 		return 0

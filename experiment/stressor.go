@@ -15,7 +15,7 @@ import (
 type Stressor struct {
 	Name    string   `json:"name"`
 	Command []string `json:"command"` // {tmp} is replaced by the stressor's own folder
-	Counts  Counts   `json:"counts"`  // measure of the work that it does
+	Counts  Counts   `json:"counts"`  // measure of the stressor's work
 }
 
 // Counts is the measure of a stressor's work, besides its CPU time.
@@ -26,7 +26,7 @@ const (
 	CountsNothing Counts = ""
 	CountsFaults  Counts = "taken"   // bytes of memory taken from the kernel, by page faults
 	CountsWrites  Counts = "written" // bytes written to files
-	CountsSent    Counts = "sent"    // bytes sent to the other namespace
+	CountsSent    Counts = "sent"    // bytes sent to the other network namespace (see networkScript)
 )
 
 // ErrBadStressor means that a stressor does not exist, or cannot run on this machine.
@@ -49,8 +49,8 @@ const (
 	mallocBytes   = 2 << 30
 )
 
-// NewStressor returns the study's stressor of a resource (AMBIENT 2019, table I). It limits the sizes by the free
-// memory and by the kernel's maximum of socket buffers.
+// NewStressor returns the study's stressor of a resource (AMBIENT 2019, table I). It reduces the memory of the stressor ram if
+// little memory is free (see mallocSize), and limits the socket buffers of the stressor network to the kernel's maximum size.
 func NewStressor(name string) (Stressor, error) {
 	s := Stressor{Name: name}
 	stress := func(args ...string) []string {
@@ -123,8 +123,8 @@ func (s *Stressor) Check() error {
 //go:embed network.sh
 var networkScript string
 
-// mallocSize returns the memory of each worker: 2 GiB, as in the study that Isolation names, or less if all workers together
-// would otherwise use more than a quarter of the free memory.
+// mallocSize returns the memory of each worker in bytes: 2 GiB, as in the study that Isolation names, but at most an equal part
+// of a quarter of the free memory.
 func mallocSize() (int, error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

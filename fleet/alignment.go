@@ -2,10 +2,11 @@ package fleet
 
 import "github.com/candor-project/candor/hybrid"
 
-// The alignment of a node with a container is the score of Tetris (Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM
-// 2014). For each resource, it multiplies the share of the node that the container requests by the share that is free after the placement.
-// The alignment is the sum of these products. The node with the highest alignment is the best, because a node should not run out of one
-// resource while much of another is free.
+// The alignment of a node with a container is the score of Tetris (Grandl et al., "Multi-Resource Packing for Cluster
+// Schedulers", SIGCOMM 2014). For each resource, it multiplies the share of the node that the container requests by the share
+// that is free after the placement. The alignment is the sum of these products. The node with the highest alignment is the best:
+// it has much free of the resources of which the container requests much. This avoids nodes that run out of one resource while
+// much of another is free.
 //
 // If a CPU runs a fraction of a sensitive container, the rest of the CPU's time should stay idle. Any other use of the CPU makes the
 // fraction's time shared. The rest stays idle on a node whose other resources run out first. To prefer such nodes, the aligner lowers the
@@ -48,8 +49,8 @@ type term struct {
 	weight  int64
 }
 
-// set sets the aligner for the container of a query. For each resource, smallest has the scale (newScale) of the node with the least
-// capacity, and largest that of the node with the most.
+// set sets the aligner for the container of a query. For each resource, smallest has the scale (newScale) of the node with the
+// least capacity, and largest the scale of the node with the most capacity.
 func (p *aligner) set(q *query, smallest, largest []float64) {
 	p.setWeights(q, smallest, largest)
 	p.setBound(len(smallest))
@@ -90,7 +91,7 @@ func (p *aligner) setBound(resources int) {
 		switch {
 		case resource > indexedResources:
 			p.base += max(weight, 0) * wholeShare
-		case weight < 0: // less free is better, so the term needs the inverted feature
+		case weight < 0: // a lower free share is better, so the term needs the inverted feature
 			p.negative[p.negativeCount] = term{invertedShareFeatures[resource], -weight}
 			p.negativeCount++
 			p.base += weight * maxFeature

@@ -17,7 +17,7 @@ type block struct {
 
 	// A search that started before children moved to another block uses these fields to find the children:
 	successor              *block // the block to which children moved last
-	lastMove, previousMove int64  // nodeIndex.moveCount after the last move of children, and after the previous move
+	lastMove, previousMove int64  // nodeIndex.moveCount after the last move of children, and after the move before
 	isMerged               bool   // all children moved to the successor, and the block is no longer in the tree
 }
 
@@ -70,7 +70,7 @@ func (b *block) appendNode(key int64, id NodeID) {
 	b.count++
 }
 
-// removeNode removes the node at index i from a leaf block. The last node takes the index.
+// removeNode removes the node at index i from a leaf block. The last node of the block moves to index i.
 func (b *block) removeNode(i int) {
 	b.count--
 	b.keys[i], b.lowest[i] = b.keys[b.count], b.lowest[b.count]
@@ -92,7 +92,8 @@ func (b *block) moveTo(to *block, start int) {
 	b.count = start
 }
 
-// halve moves the half of a leaf block's nodes with the higher keys to an empty block, and returns the lowest of these keys.
+// halve moves half of a leaf block's nodes, those with the higher keys, to an empty block. It returns the lowest key in that
+// block.
 func (b *block) halve(upper *block) int64 {
 	keys := b.keys
 	slices.Sort(keys[:b.count])

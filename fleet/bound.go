@@ -162,7 +162,8 @@ func (q *query) minLent(r *row, time int32) int32 {
 	return r.minLentFor(time - decodeTime(r.get(featureSlackPlusNext)))
 }
 
-// minLentFor returns the lowest lent time that a node adds if it lends a CPU, and then more CPUs that provide the time still lacking.
+// minLentFor returns the lowest lent time that a node adds if it lends one or more CPUs. lacking is the time that flexible
+// containers still lack after the first of these CPUs.
 func (r *row) minLentFor(lacking int32) int32 {
 	next, second := r.getInverted(featureNextLentInverted), r.getInverted(featureSecondLentInverted)
 	switch {
@@ -226,7 +227,8 @@ func (q *query) boundDirectPaper(r *row) (whole int, shared int32, ok bool) {
 	}
 	// The paper's algorithm puts a fraction on a CPU with other fractions wherever it fits.
 	shared, ok = q.fraction, !q.isStrict
-	// A best-effort fraction can also be divided among several CPUs; ok and shared are already set for this case.
+	// A best-effort fraction can also be divided among several CPUs; the results ok and shared are already set for this
+	// case.
 	if int32(r.get(featureMaxRoom)) >= q.fraction && q.isStrict {
 		if ok = true; int32(r.get(featureMaxSharedRoom)) < q.fraction {
 			shared += r.getInverted(featureMinJoinCostInverted)
@@ -241,15 +243,15 @@ func (q *query) boundDirectPaper(r *row) (whole int, shared int32, ok bool) {
 	return q.wholeCPUs, shared, ok
 }
 
-// boundJoinedPaper does the work of boundDirectPaper if the nodes have too few shared CPUs. The time of the missing CPUs and the fraction
-// are divided among fractional CPUs, at most one CPU more than the number of missing CPUs.
+// boundJoinedPaper does the work of boundDirectPaper if the nodes have too few shared CPUs. The time of the missing CPUs and the
+// fraction are divided among fractional CPUs. Their number exceeds the number of missing CPUs by at most 1.
 func (q *query) boundJoinedPaper(r *row, cpus int) (whole int, shared int32, ok bool) {
 	missing := int32(q.wholeCPUs - cpus)
 	rest := missing*1000 + q.fraction
 	return cpus, rest, !q.isStrict || q.fraction > 0 && (missing+1)*int32(r.get(featurePaperMaxTwoRooms))/2 >= rest
 }
 
-// boundFlexible returns the bound on the scores of a row for a flexible container in the order Candor.
+// boundFlexible returns a lower bound on the scores of a row's nodes for a flexible container, if Options.Order is Candor.
 func (f *Fleet) boundFlexible(r *row) score {
 	q := &f.query
 	if f.usesPaper() {

@@ -6,9 +6,9 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A nodeIndex holds all nodes in B+ trees, ordered by a key (Fleet.key) that is similar for nodes to which the fleet's order gives similar
-// scores. A block holds adjacent nodes or smaller blocks. An inner block stores a row for each child, so that a search can skip most blocks.
-// If the key contains the size of a node (size.go), each size has a tree of its own.
+// A nodeIndex holds all nodes in B+ trees, ordered by a key (Fleet.key). Nodes with similar scores in the fleet's order have
+// similar keys. A block holds adjacent nodes or smaller blocks. An inner block stores a row for each child, so that a search can
+// skip most blocks. If the key contains the size of a node (size.go), each size has a tree of its own.
 type nodeIndex struct {
 	trees       []*block   // by size (sizeOfKey): a block whose only child is the root of the tree; nil if the size has no nodes
 	rows        []row      // rows of the nodes, by NodeID
@@ -51,7 +51,8 @@ func (s *nodeIndex) insert(e *entry) {
 	s.insertInto(s.trees[size], e)
 }
 
-// splitFullRoot gives a tree a new root above the old root if the old root is full. Then the caller can insert from the root down.
+// splitFullRoot gives a tree a new root above the old root if the old root is full. Afterwards, the root is not full, as
+// insertInto and moveIn require.
 func (s *nodeIndex) splitFullRoot(tree *block) {
 	if tree.blocks[0].count == blockSize {
 		root := &block{count: 1, inner: new(inner), parent: tree}
@@ -62,8 +63,8 @@ func (s *nodeIndex) splitFullRoot(tree *block) {
 	}
 }
 
-// insertInto adds a node below a block that is not full. It reports whether the caller must include the node in the row of b, too. This is
-// not necessary if the row of b's child has not changed.
+// insertInto adds a node below a block that is not full. It reports whether the caller must include the node in the row of the
+// block b, too. This is not necessary if the row of b's child has not changed.
 func (s *nodeIndex) insertInto(b *block, e *entry) (raised bool) {
 	if b.inner == nil {
 		b.appendNode(e.key, e.id)
@@ -95,8 +96,8 @@ func (s *nodeIndex) split(b *block, i int) {
 	s.recomputeRow(b, i+1)
 }
 
-// tighten recomputes the loose fields of the row of the child at index i from the rows of the child's children. It marks the fields that
-// change as loose in the row of b.
+// tighten recomputes the row that the block b holds for its child at index i. It computes only the loose fields, from the rows of
+// the child's children. It marks the fields that change as loose in the row of the block b.
 func (s *nodeIndex) tighten(b *block, i int) {
 	child, lowest := b.blocks[i], NodeID(MaxNodes)
 	var buffer [blockSize]*row
@@ -114,7 +115,8 @@ func (s *nodeIndex) tighten(b *block, i int) {
 	child.loose = 0
 }
 
-// recomputeRow recomputes all fields of the row of the child at index i after children moved. It does not change b.loose; the caller does.
+// recomputeRow recomputes all fields of the row of the child at index i after children moved. It does not change b.loose, because
+// the caller sets b.loose.
 func (s *nodeIndex) recomputeRow(b *block, i int) {
 	loose, child := b.loose, b.blocks[i]
 	child.loose = allFields
@@ -133,7 +135,8 @@ func (s *nodeIndex) remove(e *entry) {
 	s.dropEmpty(size)
 }
 
-// dropEmpty makes the only child of a tree's root the new root. It drops a tree without nodes.
+// dropEmpty replaces the root of a tree by the root's child if the root is an inner block with a single child. It drops
+// a tree without nodes.
 func (s *nodeIndex) dropEmpty(size int) {
 	tree := s.trees[size]
 	if root := tree.blocks[0]; root.inner != nil && root.count == 1 {
@@ -164,7 +167,8 @@ func (s *nodeIndex) removeFrom(b *block, e *entry, d *decline) {
 	}
 }
 
-// merge merges the small child at index i with a neighbor, unless the merged block would be more than three quarters full.
+// merge merges the small child at index i with a neighbor. It does nothing if both have children, and the merged block would be
+// more than three quarters full.
 func (s *nodeIndex) merge(b *block, i int) {
 	i = min(i, b.count-2)
 	if i < 0 || b.blocks[i].count+b.blocks[i+1].count > blockSize*3/4 && b.blocks[i].count*b.blocks[i+1].count > 0 {
@@ -184,8 +188,8 @@ func (s *nodeIndex) recordMove(from, to *block) {
 	from.previousMove, from.lastMove, from.successor = from.lastMove, s.moveCount, to
 }
 
-// retire marks a block as merged. It clears the successor of the block that was merged the longest ago, so that merged blocks do not form
-// an ever longer list that the garbage collector cannot free.
+// retire marks a block as merged. It clears the successor of the oldest block in s.merged, so that merged blocks do not form an
+// ever longer list that the garbage collector cannot free.
 func (s *nodeIndex) retire(b *block) {
 	i := &s.merged[s.mergedCount%len(s.merged)]
 	if *i != nil {

@@ -16,8 +16,8 @@ func (a *candidate) before(b *candidate) bool {
 	return a.bound < b.bound || a.bound == b.bound && a.lowest < b.lowest
 }
 
-// isStale reports whether the candidate is a node that has changed since its bound was computed. The search state has a newer candidate for
-// the node then, unless the node cannot take the container anymore.
+// isStale reports whether the candidate is a node that has changed since its bound was computed. In this case, the search state
+// has a newer candidate for the node, unless the node cannot take the container anymore.
 func (a *candidate) isStale(versions []uint32) bool {
 	return (a.block == nil || a.block == evaluatedNode) && a.version != versions[a.lowest]
 }

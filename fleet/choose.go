@@ -21,9 +21,10 @@ func (f *Fleet) chooseNode() (NodeID, error) {
 	return s.candidates.heap[0].lowest, nil
 }
 
-// search is a best-first search. It opens blocks and evaluates nodes, lowest bound first, until the first candidate is an evaluated node:
-// then no other node can be better. It returns false if the search must start again: if only omitted candidates remain, if it cannot find
-// the nodes that left a block, or above maxHeap candidates.
+// search is a best-first search. It opens blocks and evaluates nodes in the order of their bounds, the lowest bound first. It
+// ends when the first candidate is an evaluated node, because no other node can be better. It returns false if the search must
+// start again: it has only omitted candidates left, it cannot find nodes that left a block, or it has more than maxHeap
+// candidates.
 func (f *Fleet) search(s *searchState, maxHeap int) bool {
 	for ok := true; len(s.candidates.heap) > 0; {
 		switch c := &s.candidates.heap[0]; {

@@ -9,9 +9,9 @@
 // The caller chooses each NodeID and ContainerID. The IDs should be small and dense, because the fleet stores nodes and containers in
 // slices. The caller can reuse the ContainerID of a released container.
 //
-// Each node is a hybrid.Node, the allocator that also runs on real nodes, so the fleet's results are those of a real node. A node has room
-// for a container if it has the CPU time and the further resources that the container requests, and has no container with the same Spread.
-// Every order ignores nodes without room, and nodes with too few CPUs for the container's view.
+// Each node is a hybrid.Node, the allocator that also runs on real nodes, so the fleet's results are those of a real node. A node
+// has room for a container if it has the CPU time and the further resources that the container requests, and has no container
+// with the same Request.Spread. Every order ignores nodes without room, and nodes with too few CPUs for the container's view.
 //
 // # Index
 //

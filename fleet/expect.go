@@ -6,7 +6,8 @@ import (
 	"github.com/candor-project/candor/internal/prefetch"
 )
 
-// ExpectAhead is the best number of calls of Expect from the announcement of a container to its release: all prefetches are complete then.
+// ExpectAhead is the best number of calls of Expect from the announcement of a container to its release. After these calls, all
+// prefetches are complete.
 const ExpectAhead = 4 * expectStep
 
 // NoContainer is the ContainerID of no container.
@@ -19,7 +20,7 @@ const expectStep = 3
 // expected is a ring buffer of the latest announced containers.
 type expected struct {
 	containers [ExpectAhead]ContainerID
-	count      int
+	count      int // number of calls of Expect
 }
 
 // Expect announces a container that will soon be released, which makes the release faster and has no other effect. In a large fleet, most

@@ -102,7 +102,7 @@ type kind struct {
 type node struct {
 	*hybrid.Node                 // nil if the fleet has no such node
 	containers   []nodeContainer // the node's containers, by handle
-	keys         [2]int64        // in the indexes, by class
+	keys         [2]int64        // the node's key in each index, by class
 	spreads      spreadBits      // the spreads of the node's containers
 	kind         int32           // index of the node's kind in Fleet.kinds
 	refusals     uint8           // number of strict requests with the topology policy Prefer that the node has refused since its last change

@@ -50,7 +50,7 @@ func (f *Fleet) removeFromIndex(id NodeID) {
 // hasSingleIndex reports whether both classes use the same index.
 func (f *Fleet) hasSingleIndex() bool { return f.options.Order != Paper }
 
-// byFreeShare reports whether the order compares nodes by the free share for containers of a class.
+// byFreeShare reports whether Options.Order ranks the nodes by their free share when the container has this class.
 func (f *Fleet) byFreeShare(class hybrid.Class) bool {
 	return f.options.Order == Least || f.options.Order == Most || f.options.Order == Paper && class == hybrid.Flexible
 }
@@ -64,10 +64,11 @@ func sizeOfKey(key int64) int { return int(key >> (idBits + keyBits - sizeBits))
 
 // key returns the key of a node in the index of a class, without the NodeID. Nodes with similar scores have keys close to each other.
 func (f *Fleet) key(id NodeID, class hybrid.Class, g *hybrid.Figures) int64 {
-	switch paper := f.options.Order == Paper && !f.byFreeShare(class); { // then the score does not depend on the node's size
+	// If paper is true, the score does not depend on the node's size.
+	switch paper := f.options.Order == Paper && !f.byFreeShare(class); {
 	case paper && f.usesPaper():
 		return int64(flag(g.HasFlexible))<<12 | int64(min(g.SharedCPUs, 2))
-	case paper && g.SpareCPUs > 0: // no time becomes shared on these nodes: they have equal scores, and the lowest NodeID is the best
+	case paper && g.SpareCPUs > 0: // no time becomes shared on these nodes, so they have equal scores
 		return 1<<34 | int64(min(g.SpareCPUs, 15))
 	case paper:
 		return interleave(g.MaxSharedRoom>>4, g.NextLent>>4)
@@ -79,7 +80,7 @@ func (f *Fleet) key(id NodeID, class hybrid.Class, g *hybrid.Figures) int64 {
 func (f *Fleet) keyInSize(id NodeID, g *hybrid.Figures) int64 {
 	free, full := uint16(max(0, g.Free[hybrid.Flexible])>>7), f.scarcestShare(id)
 	switch {
-	case f.options.Order == Most: // the best nodes have little free time, which the logarithm distinguishes well
+	case f.options.Order == Most: // the best nodes have little free time; the logarithm distinguishes small times well
 		return interleave(logTime(g.Free[hybrid.Flexible]), full)
 	case f.options.Order != Candor:
 		return interleave(free, full)

@@ -71,7 +71,7 @@ func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, erro
 			f.units[i] = 4096 / float64(capacity[i])
 		}
 	}
-	f.queryVersion++ // because sizeOf changed a size, so its fields that depend on the query are outdated
+	f.queryVersion++ // sizeOf changed a size, so the fields of the size that depend on the query are outdated
 	f.kindNumbers[key] = int32(len(f.kinds))
 	f.kinds = append(f.kinds, k)
 	return int32(len(f.kinds) - 1), nil
@@ -89,8 +89,8 @@ func (f *Fleet) emptyNodeOf(machine *topology.Machine) (*hybrid.Node, error) {
 	return empty, err
 }
 
-// RemoveNode removes a node and returns its containers in the order of their arrival. The containers are on no node then, and their
-// ContainerIDs are free.
+// RemoveNode removes a node and returns its containers in the order of their arrival. Afterwards, the containers are on no node,
+// and their ContainerIDs are free.
 func (f *Fleet) RemoveNode(id NodeID) ([]ContainerID, error) {
 	if !f.hasNode(id) {
 		return nil, fmt.Errorf("node %d: there is none", id)
@@ -109,8 +109,8 @@ func (f *Fleet) RemoveNode(id NodeID) ([]ContainerID, error) {
 	return containers, nil
 }
 
-// ChangeNode changes the machine or the capacity of a node. It places the node's containers again, in the order of their arrival, and
-// returns the containers that no longer fit. The returned containers are on no node then.
+// ChangeNode changes the machine or the capacity of a node. It places the node's containers again, in the order of their arrival,
+// and returns the containers that no longer fit. Afterwards, the returned containers are on no node.
 func (f *Fleet) ChangeNode(id NodeID, machine *topology.Machine, capacity []int64) ([]ContainerID, error) {
 	if !f.hasNode(id) {
 		return nil, fmt.Errorf("node %d: there is none", id)

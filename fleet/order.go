@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// An Order defines which node is the best among the nodes that can take a container. Of equal nodes, the node with the lowest NodeID is the
-// best; mean shares are rounded down to multiples of 2^-40.
+// An Order defines which node is the best among the nodes that can take a container. Of equal nodes, the node with the lowest
+// NodeID is the best. The orders compare mean shares after rounding them down to multiples of 2^-40.
 //
-// In every order, a node comes last if fractions would have to move to make room for a sensitive container, or if the container's view
-// would be wider than needed. Among such nodes, the best is the node that may make room for the largest strict sensitive container. This
-// size is known only under the algorithm Candor, and applies only to such containers without a confining topology policy. In all other
-// cases, the best is the node with the most free CPU time.
+// In every order, a node comes last if fractions would have to move to make room for a sensitive container, or if the container's
+// view would be wider than needed. Among such nodes, the best is the node that may make room for the largest strict sensitive
+// container. The order knows the limit of this container only under the algorithm Candor, and uses it only for strict sensitive
+// containers without a confining topology policy. In all other cases, the best is the node with the most free CPU time.
 type Order uint8
 
 const (
@@ -25,7 +25,7 @@ const (
 	// Least is LeastAllocated of kube-scheduler: it prefers the largest free share after the placement, as the mean over CPU and the further
 	// resources.
 	Least
-	// Most is MostAllocated of kube-scheduler: it prefers the smallest free share.
+	// Most is MostAllocated of kube-scheduler: it prefers the smallest free share, in the same mean.
 	Most
 )
 

@@ -24,7 +24,8 @@ func NewQuery(r *Request) Query {
 	return query
 }
 
-// Add adds the CPU time of another container of the same pod. The further resources of the Query must already include all containers.
+// Add adds the CPU time of another container of the same pod. The further resources of the Query must already be the sum over all
+// containers of the pod.
 func (query *Query) Add(r *Request) {
 	b := NewQuery(r)
 	all := *query.q.Request

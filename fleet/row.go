@@ -99,7 +99,7 @@ type decline struct {
 	isRemoved bool // the node was removed
 }
 
-// declineOf returns the values that have become worse from the row before to the row now.
+// declineOf compares the rows of a node before and after a change, and returns the values that have become worse.
 func declineOf(before, now *row) (d decline) {
 	for i, word := range now.features {
 		d.features[i] = laneHighs &^ lanesAtLeast(word, before.features[i])

@@ -23,8 +23,8 @@ func (f *Fleet) scoreOf(id NodeID, q *hybrid.Quote) score {
 	}
 }
 
-// weightedShare returns the weighted sum (weigher) that the order compares, less is better: the free resources of a node in the order Most,
-// otherwise the used resources.
+// weightedShare returns the weighted sum (weigher) by which the order compares nodes: of the free resources in the order Most,
+// otherwise of the used resources. A lower sum is better.
 func (f *Fleet) weightedShare(id NodeID) int64 {
 	k := f.kinds[f.nodes[id].kind]
 	sum := k.weigher.weigh(int64(f.summaries[id].Free(hybrid.Flexible)), f.freeOf(id))
@@ -67,9 +67,10 @@ func (f *Fleet) kindForQuery(id NodeID) *kind {
 // minIndirectScore is the lowest score of a node that can take the container only with moves, or with a wider view than needed.
 const minIndirectScore score = 1 << 63
 
-// indirectScoreOf returns the score of a node on which fractions would have to move, or on which the view would be wider than needed. In
-// every order such nodes come last. The best of them has the highest MaxSensitive, which bounds the limit of a strict sensitive container
-// that fits. If this figure does not apply to the request (byMaxStrictLimit), the best has the most free CPU time for the request's class.
+// indirectScoreOf returns the score of a node on which fractions would have to move, or on which the view would be wider than
+// needed. In every order such nodes come last. The best of these nodes has the highest Summary.MaxSensitive, an upper bound on
+// the limit of a strict sensitive container that fits. If this bound does not apply to the request (query.byMaxStrictLimit), the
+// best node has the most free CPU time for the request's class.
 func (f *Fleet) indirectScoreOf(id NodeID) score {
 	s, q := &f.summaries[id], &f.query
 	if q.byMaxStrictLimit {
@@ -93,7 +94,7 @@ func candorScore(cost *hybrid.Cost, alignment int64) score {
 	return costScore(cost.Shared, topology) | alignmentScore(alignment)
 }
 
-// inOneDomain is the topology part of the score of a placement within one NUMA node and one L3 domain.
+// inOneDomain is the topology part of a score if all CPUs are in a single NUMA node and a single L3 domain.
 const inOneDomain score = 1<<10 | 1<<5
 
 // costScore computes candorScore without the alignment. The bits of the alignment are 0, the lowest value, so the result is a lower bound

@@ -21,9 +21,9 @@ import (
 // the same name, the new container takes over these CPUs. The error is ErrIDTaken if a container of that name still
 // runs.
 //
-// room is the CPU time that all grants of the pod can reserve together. Admit first frees CPUs that the pod holds for ended containers,
-// until the new container fits into room. If room is 0, Admit frees all such CPUs. So the pod needs no room for an ended init container
-// beside its successor. On an error nothing has changed.
+// room is the CPU time that all grants of the pod can reserve together. Admit first frees CPUs that the pod holds for ended
+// containers, until the new container fits into room. If room is 0, Admit frees all such CPUs. So room need not cover both an
+// ended init container and the next container of the pod. On an error nothing has changed.
 func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Grant, error) {
 	err := a.checkEngine()
 	if err == nil {
@@ -49,7 +49,7 @@ func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Gra
 		op.subject, op.starting, op.hint = g.ID, &a, a.Hint
 		err := op.withRollback(func() error { return op.admit(g, room, a.EngineRequest) })
 		op.reportHint(g, err)
-		return err
+		return nameRefusal(err, g)
 	})
 	if err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ const (
 	HintMissed HintResult = "missed" // the CPUs were not free, or the node's own plan is better
 )
 
-// planHinted plans a container on a node, with the operation's hint if there is a hint.
+// planHinted plans a container on a node. It uses op.hint if that is not nil.
 func (op *operation) planHinted(node *hybrid.Node, r hybrid.Request) (*hybrid.Plan, error) {
 	if op.hint == nil {
 		return node.Plan(r)
@@ -209,8 +209,8 @@ func (op *operation) reportHint(g *Grant, err error) {
 // process. If so, the container can start, and RecordRunning can follow later: every later change of the grant finds the cgroup and updates
 // it.
 //
-// MatchesGrant does not wait for the lock. While another operation runs, it returns false, because this operation can have read the cgroups
-// before the engine created the cgroup of the container.
+// MatchesGrant does not wait for the lock. While another operation runs, it returns false: the other operation can have read the
+// cgroups before the engine created the cgroup of this container, and would not update it.
 func (h *Host) MatchesGrant(a *Allocation, pid int) bool {
 	lock, free := tryLock(h.store.LockFile())
 	if !free {
@@ -267,9 +267,9 @@ func (h *Host) RecordRunning(ctx context.Context, a *Allocation, pid int) error 
 // ErrElsewhere means that a runtime created a container's cgroup at another path than planned.
 var ErrElsewhere = errors.New("its cgroup is not at the planned path")
 
-// Prepare creates the empty cgroup of a pending grant, into which a runtime puts the container. If the runtime created
-// the cgroup itself (on v1 in one hierarchy after the other), a concurrent operation would remove the incomplete
-// cgroup. With systemd, Prepare does nothing, because the runtime asks systemd for the cgroup.
+// Prepare creates the empty cgroup of a pending grant, into which a runtime puts the container. A runtime would create the cgroup
+// step by step (on v1 in one hierarchy after the other), and a concurrent operation would remove the incomplete cgroup. With
+// systemd, Prepare does nothing, because the runtime asks systemd for the cgroup.
 func (h *Host) Prepare(ctx context.Context, name string) error {
 	if h.tree.Driver() == cgroup.Systemd {
 		return nil
@@ -325,14 +325,14 @@ func (h *Host) ConfirmOCIStart(ctx context.Context, name string, pid int) error 
 func (op *operation) checkPlace(name, path string, pid int) error {
 	k := op.groups[name]
 	if k == nil || !k.populated {
-		return fmt.Errorf("%s: %w (%s); configure the same cgroup driver for the engine and Candor", name, ErrElsewhere, path)
+		return fmt.Errorf("%s: %w (%s); configure the same cgroup driver for the engine and Candor", op.displayName(name), ErrElsewhere, path)
 	}
 	if pid == 0 {
 		return nil
 	}
 	contains, err := k.Contains(pid)
 	if err == nil && !contains {
-		err = fmt.Errorf("%s: %w: process %d is not in %s", name, ErrElsewhere, pid, path)
+		err = fmt.Errorf("%s: %w: process %d is not in %s", op.displayName(name), ErrElsewhere, pid, path)
 	}
 	return err
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// clearOrphans removes cgroups that are missing from the state and run no program. Such a cgroup can contain a waiting
-// helper (HelperCommand) whose candor process was killed.
+// clearOrphans removes cgroups of Candor that have no grant in the state and run no program. A candor process that was killed
+// leaves such a cgroup, possibly with a waiting helper (HelperCommand). clearOrphans does not remove cgroups of engines.
 func (op *operation) clearOrphans() {
 	for name, g := range op.groups {
 		if op.before[name] != nil {
@@ -119,12 +119,12 @@ func (op *operation) restore() error {
 	return nil
 }
 
-// A noNodeError means that no node could be created. The grants are not the cause.
+// A noNodeError means that restoreAll could not create a node. The cause is the machine or its options, not the grants.
 type noNodeError struct{ error }
 
 func (e noNodeError) Unwrap() error { return e.error }
 
-// restoreAll builds op.node from grants, without a change of their CPUs.
+// restoreAll builds op.node from grants, and does not change their CPUs.
 func (op *operation) restoreAll(grants []*Grant) error {
 	node, b := op.emptyNode, op.basis
 	if op.emptyNode = nil; node == nil {
@@ -181,7 +181,7 @@ func (op *operation) placeStray(g *Grant) {
 			return
 		}
 	}
-	op.log.Error("runs without a grant", logName(g.ID, &g.Engine), "cpus", g.CPUs, "reason", err)
+	op.log.Error("runs without a grant", logName(g.ID, &g.Engine), "cpus", g.CPUs, "reason", nameRefusal(err, g))
 }
 
 // orphans builds a grant for each container that runs without a grant, sorted by name.
@@ -263,8 +263,8 @@ func (op *operation) adoptedGrant(name string, current cgroup.Settings, others c
 	return g
 }
 
-// guessClass guesses the class of a container without a saved request. It guesses sensitive if the container has as
-// many CPUs as its quota allows, or if it has no quota and no other container has its CPUs.
+// guessClass guesses the class of a container without a saved request. It guesses sensitive if the number of the container's CPUs
+// equals its quota, rounded up to whole CPUs, or if it has no quota and no other container has its CPUs.
 func guessClass(current cgroup.Settings, limit hybrid.Milli, others cpuset.Set) hybrid.Class {
 	isSensitive := limit.CPUs() == current.CPUs.Count()
 	if limit == 0 {
@@ -285,15 +285,16 @@ func fractionalCPU(cpus, others cpuset.Set) int {
 	return cpus.Last()
 }
 
-// HelperCommand is the hidden subcommand of candor that becomes the program. candor run starts the helper before it takes the lock, usually
-// in a new mount namespace. The helper waits on a socket while candor creates the cgroup and moves the helper into it. If candor is killed,
-// the socket closes without an order, the helper ends, and an empty cgroup remains. The socket also closes when the helper executes the
-// program. If the program cannot be executed, the helper writes a byte before the socket closes.
+// HelperCommand is a hidden subcommand of candor. Its process, the helper, waits until the cgroup is ready, and then executes the
+// container's program. candor run starts the helper before it takes the lock, usually in a new mount namespace. The helper waits
+// on a socket while candor creates the cgroup and moves the helper into it. If candor is killed, the socket closes without an
+// order, the helper ends, and an empty cgroup remains. The socket also closes when the helper executes the program. If the
+// program cannot be executed, the helper writes a byte before the socket closes.
 const HelperCommand = "internal-exec"
 
-// isCandor reports whether a process executes this candor binary, as helpers do. A command line alone proves nothing,
-// because every program chooses its own. A process of an inner pid namespace is no helper. If this process cannot read
-// the executable of the other process, the pid namespace alone decides.
+// isCandor reports whether a process executes this candor binary, as helpers do. A command line alone proves nothing, because
+// every program chooses its own. A process of an inner pid namespace is no helper. If isCandor cannot read the executable of the
+// process, the result depends only on the pid namespace.
 func isCandor(pid int) bool {
 	dir := fmt.Sprintf("/proc/%d", pid)
 	id, err := procfs.ReadIdentity(dir)

@@ -67,7 +67,8 @@ func (h *Host) excludeAgents() (release func(), err error) {
 	return func() { file.Close() }, nil
 }
 
-// lockAgentFile creates and locks the agent file. With the error unix.EWOULDBLOCK it returns the open file too.
+// lockAgentFile creates the agent file and locks it with the flock(2) operation how. It retries for the duration patience. If
+// another process still has a conflicting lock then, it returns the open file and unix.EWOULDBLOCK.
 func (h *Host) lockAgentFile(how int, patience time.Duration) (*os.File, error) {
 	const pause = 20 * time.Millisecond
 	for end := time.Now().Add(patience); ; {

@@ -69,7 +69,7 @@ func (h *Host) settings(g *Grant) cgroup.Settings {
 	}
 }
 
-// quotaOf returns the CPU time per period of a grant; 0: no quota.
+// quotaOf returns the CPU time per period of a grant. 0 means no quota.
 func quotaOf(g *Grant) time.Duration { return g.QuotaTime() }
 
 // currentTargets returns the present settings of the cgroups, for undo. It omits cgroups with assumed settings, because
@@ -127,10 +127,10 @@ func (op *operation) showViews(grants []*Grant) error {
 			continue
 		}
 		if err := op.showCPUs(g); err != nil {
-			return fmt.Errorf("view of %s: %w", g.ID, err)
+			return fmt.Errorf("view of %s: %w", g.DisplayName(), err)
 		}
 		if err := op.showLive(g); err != nil {
-			return fmt.Errorf("view of %s: %w", g.ID, err)
+			return fmt.Errorf("view of %s: %w", g.DisplayName(), err)
 		}
 	}
 	return nil
@@ -244,7 +244,7 @@ func (op *operation) removeGroups() error {
 		op.reportUsage(name)
 		_, err := op.remove(name, op.groups[name].Remove)
 		if err != nil && op.isSubject(name) {
-			return fmt.Errorf("cannot remove the cgroup of %s: %w", name, err)
+			return fmt.Errorf("cannot remove the cgroup of %s: %w", op.displayName(name), err)
 		} else if err != nil {
 			op.log.Warn("cannot remove the cgroup of a container that has ended; the next operation tries again", op.logName(name), "error", err)
 		}

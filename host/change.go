@@ -72,7 +72,7 @@ func checkQuota(limit hybrid.Milli, period time.Duration) error {
 	return nil
 }
 
-// Allocate gives a container its CPUs, or changes nothing. A refusal by the allocator is a *hybrid.Refusal.
+// Allocate gives a container its CPUs, or changes nothing. The error is a *hybrid.Refusal if the allocator refuses the container.
 func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 	if err := a.Check(); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 			return op.saveEngineRequest(g, a.EngineRequest)
 		})
 		if err != nil {
-			return err
+			return nameRefusal(err, g)
 		}
 		op.info[a.ID] = g
 		if a.PID != 0 {
@@ -152,11 +152,12 @@ func (h *Host) Release(ctx context.Context, name string, kill bool) error {
 	})
 }
 
-// kill kills the processes of a container before the operation that releases it. Processes that hang in the kernel or
-// are frozen must not delay that operation, which holds the lock. Before it kills a process, kill runs an operation of its
-// own, which refuses an unknown name and invalid options.
+// kill kills the processes of a container before Release starts its operation. An operation holds the lock, so processes that
+// hang in the kernel or are frozen must not delay it. First, kill runs a separate operation, which refuses an unknown name and
+// invalid options.
 func (h *Host) kill(ctx context.Context, name string) (isKilled bool, err error) {
 	var running *cgroup.Group
+	shown := name
 	err = h.operate(ctx, func(op *operation) error {
 		k := op.groups[name]
 		switch {
@@ -165,9 +166,9 @@ func (h *Host) kill(ctx context.Context, name string) (isKilled bool, err error)
 		case op.info[name] == nil:
 			return unknownContainer(name)
 		case k != nil && k.populated && k.isEngineOwned():
-			return engineOwnedError(name)
+			return engineOwnedError(op.displayName(name))
 		case k != nil && k.populated:
-			running = k.Group
+			running, shown = k.Group, op.displayName(name)
 		}
 		return nil
 	})
@@ -175,7 +176,7 @@ func (h *Host) kill(ctx context.Context, name string) (isKilled bool, err error)
 		return isKilled, err
 	}
 	if err := running.Kill(syscall.SIGKILL); err != nil && !errors.Is(err, cgroup.ErrNoGroup) {
-		return false, fmt.Errorf("cannot kill %s: %w", name, err)
+		return false, fmt.Errorf("cannot kill %s: %w", shown, err)
 	}
 	return true, nil
 }
@@ -183,8 +184,8 @@ func (h *Host) kill(ctx context.Context, name string) (isKilled bool, err error)
 // ErrEngineOwned means that a container engine creates and ends the container, so that Release does not end it.
 var ErrEngineOwned = errors.New("belongs to a container engine")
 
-// engineOwnedError returns the refusal to release a container that its engine must end. The error wraps ErrBadSpec, ErrEngineOwned and
-// ErrPopulated.
+// engineOwnedError returns the error of Release for a container that only its engine may end. The error wraps ErrBadSpec,
+// ErrEngineOwned and ErrPopulated.
 func engineOwnedError(name string) error {
 	return fmt.Errorf("%w: %s %w, and its %w; end the container with its engine (docker stop, kubectl delete pod)", ErrBadSpec, name, ErrEngineOwned, ErrPopulated)
 }
@@ -230,18 +231,18 @@ func (op *operation) release(name string, kill bool) error {
 	switch g := op.groups[name]; {
 	case g == nil:
 	case g.isEngineOwned() && (kill || g.populated):
-		return engineOwnedError(name)
+		return engineOwnedError(op.displayName(name))
 	case kill:
 		end := op.tree.SetDeadline(time.Now().Add(time.Second)) // kill has already ended most processes, without the lock
 		err := g.End()
 		op.tree.SetDeadline(end)
 		if err != nil {
-			return fmt.Errorf("cannot kill %s: %w", name, err)
+			return fmt.Errorf("cannot kill %s: %w", op.displayName(name), err)
 		}
 		delete(op.groups, name)
 	case g.populated:
 		pids, _ := g.Processes()
-		return fmt.Errorf("%s: %w: %s", name, ErrPopulated, listPIDs(pids))
+		return fmt.Errorf("%s: %w: %s", op.displayName(name), ErrPopulated, listPIDs(pids))
 	}
 	return op.end(name)
 }
@@ -260,10 +261,10 @@ func (h *Host) resize(ctx context.Context, name, cgroup string, limit, guarantee
 			return unknownContainer(name)
 		}
 		if err := checkQuota(limit, g.Period); err != nil {
-			return fmt.Errorf("%s: %w: %w", name, ErrBadSpec, err)
+			return fmt.Errorf("%s: %w: %w", g.DisplayName(), ErrBadSpec, err)
 		}
 		if err := op.resizeWithin(g, limit, cmp.Or(guarantee, g.Guarantee)); err != nil {
-			return err
+			return nameRefusal(err, g)
 		}
 		op.resized = name
 		previous, current := *g, *g
@@ -275,7 +276,7 @@ func (h *Host) resize(ctx context.Context, name, cgroup string, limit, guarantee
 	return before, after, err
 }
 
-// resizeNode gives a container a new limit on the node.
+// resizeNode gives a container a new limit in op.node.
 func (op *operation) resizeNode(g *Grant, limit, guarantee hybrid.Milli) error {
 	if g.Class == hybrid.Sensitive && !op.avoid.IsEmpty() {
 		return op.resizeAround(g.ID, limit, guarantee)
@@ -296,8 +297,8 @@ func unknownBecause(name, why string) error {
 	return &hybrid.Refusal{ID: name, Kind: hybrid.ErrUnknownID, Text: why}
 }
 
-// Reconcile compares all containers with the kernel. It reaps ended containers, repairs settings, and replans grants
-// that no longer fit after a change of the options.
+// Reconcile compares the grants of all containers with the kernel's settings. It reaps ended containers, repairs settings, and
+// replans grants that no longer fit after a change of the options.
 func (h *Host) Reconcile(ctx context.Context) error {
 	return h.operate(ctx, func(op *operation) error {
 		op.everyPod = true

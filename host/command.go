@@ -82,8 +82,8 @@ func (h *Host) OnResize(g *Grant) string {
 	return g.OnResize
 }
 
-// dropArguments removes the program arguments that an earlier version has stored: in the loaded state, which this
-// operation saves, and in the request files.
+// dropArguments removes program arguments that an earlier version stored in the state and in the request files. The operation
+// saves the changed state.
 func (op *operation) dropArguments() error {
 	var next *state.Saved
 	for i, g := range op.saved.Grants {
@@ -114,7 +114,7 @@ const notifyTimeout = 30 * time.Second
 func (h *Host) Notify(ctx context.Context, g *Grant, out, errOut io.Writer) (done string, err error) {
 	onResize, err := h.store.ShownOnResize(g)
 	if err != nil {
-		return "", fmt.Errorf("%s has its new size, but could not be notified: %w", g.ID, err)
+		return "", fmt.Errorf("%s has its new size, but could not be notified: %w", g.DisplayName(), err)
 	}
 	sig, command, err := spec.ParseOnResize(onResize)
 	switch {
@@ -131,7 +131,7 @@ func (h *Host) Notify(ctx context.Context, g *Grant, out, errOut io.Writer) (don
 	cmd.Env = append(os.Environ(), resizeEnv(g)...)
 	cmd.Stdout, cmd.Stderr = out, errOut
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s has its new size, but %q failed: %w", g.ID, command, err)
+		return "", fmt.Errorf("%s has its new size, but %q failed: %w", g.DisplayName(), command, err)
 	}
 	return "notified by " + strconv.Quote(command), nil
 }
@@ -141,7 +141,7 @@ func (h *Host) signal(g *Grant, sig syscall.Signal) (string, error) {
 		return "not notified: its first process has ended", nil
 	}
 	if err := syscall.Kill(g.Main.PID, sig); err != nil {
-		return "", fmt.Errorf("%s has its new size, but could not be notified: signal process %d: %w", g.ID, g.Main.PID, err)
+		return "", fmt.Errorf("%s has its new size, but could not be notified: signal process %d: %w", g.DisplayName(), g.Main.PID, err)
 	}
 	return fmt.Sprintf("notified by signal %v to process %d", sig, g.Main.PID), nil
 }

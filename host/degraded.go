@@ -146,7 +146,7 @@ func (h *Host) Degraded() []Degraded {
 	return all
 }
 
-// degrade records that a container continues without a setting. It never fails the operation of another container.
+// degrade records that the kernel refused a setting, and that the container keeps its present value. The operation continues.
 func (op *operation) degrade(name string, s Setting, wanted any, err error) {
 	if op.isUndoing { // the refused value is the former value, not the granted value
 		return

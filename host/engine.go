@@ -11,6 +11,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host/state"
+	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/errline"
 )
 
@@ -33,9 +34,14 @@ func (h *Host) groupOf(g *Grant) *cgroup.Group {
 
 // logName returns the log attributes that name a container: its display name and, if that differs, its ID.
 func logName(id string, e *Engine) slog.Attr {
-	name := e.DisplayName().String()
-	if name == "" || name == id {
-		return slog.String("container", id)
+	return LogName(cmp.Or(e.DisplayName().String(), id), id)
+}
+
+// LogName returns the log attributes that name a container: its display name (Grant.DisplayName) and, if that differs, its ID. An
+// id of "" is unknown.
+func LogName(name, id string) slog.Attr {
+	if id == "" || name == id {
+		return slog.String("container", name)
 	}
 	return slog.Group("", slog.String("container", name), slog.String("id", id))
 }
@@ -46,6 +52,29 @@ func (op *operation) logName(id string) slog.Attr {
 		return logName(id, &g.Engine)
 	}
 	return slog.String("container", id)
+}
+
+// displayName returns the name in texts of a container that has a grant now, or had one at the start of the operation.
+func (op *operation) displayName(id string) string {
+	if g := cmp.Or(op.info[id], op.before[id]); g != nil {
+		return g.DisplayName()
+	}
+	return id
+}
+
+// nameRefusal sets the display name of the container g in a refusal of this container, and returns err.
+func nameRefusal(err error, g *Grant) error { return setName(err, g.ID, g.DisplayName()) }
+
+// nameRefusal sets the display name of a container in a refusal of this container, and returns err.
+func (op *operation) nameRefusal(err error, id string) error {
+	return setName(err, id, op.displayName(id))
+}
+
+func setName(err error, id, name string) error {
+	if refusal := new(hybrid.Refusal); errors.As(err, &refusal) && refusal.ID == id {
+		refusal.Name = name
+	}
+	return err
 }
 
 // isEngineOwned reports whether a container engine creates and removes the cgroup.

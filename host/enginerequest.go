@@ -10,8 +10,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A container's engine has requested a quota, a period, a burst and cpu.shares. Most requests follow from the grant. The
-// state stores only the other requests, such as docker run --cpu-shares.
+// A container's engine has requested a quota, a period, a burst and cpu.shares. For most containers, the values follow from the
+// grant (requestFromGrant). The state stores a request only if it differs, for example after docker run --cpu-shares.
 
 // EngineRequest holds the CPU settings that an engine requested for a container.
 type EngineRequest = state.EngineRequest
@@ -40,8 +40,8 @@ func KubeletShares(m hybrid.Milli) int64 {
 	return min(max(int64(m)*1024/1000, minShares), maxShares)
 }
 
-// saveEngineRequest stores the request of a new container, if it differs from the request that follows from its grant.
-// A nil request counts as equal.
+// saveEngineRequest stores the request of a new container, if it differs from the request that follows from its grant. If r is
+// nil or does not differ, it removes a stored request.
 func (op *operation) saveEngineRequest(g *Grant, r *EngineRequest) error {
 	if r != nil {
 		normal := r.Normal()
@@ -70,8 +70,8 @@ func engineRequestOf(s state.Store, g *Grant) EngineRequest {
 	return r
 }
 
-// isSharesOf reports whether the grant of a pod's container can come from a request with these cpu.shares. A sensitive
-// container has the same request and limit.
+// isSharesOf reports whether cpu.shares match the grant of a pod's container. The kubelet computes cpu.shares from the CPU
+// request, which is the limit of a sensitive container and the guarantee of a flexible container.
 func isSharesOf(shares int64, g *Grant) bool {
 	if g.Class == hybrid.Sensitive {
 		return shares == 0 || shares == KubeletShares(g.Limit)
@@ -99,9 +99,9 @@ func (h *Host) UpdateEngineRequest(ctx context.Context, name string, change func
 	})
 }
 
-// learnWeightScale records how the runtime of a container that has just started converts cpu.shares. The cgroup still has the weight that
-// the runtime has written, unless another operation was faster. If this fails, candor uninstall can give the container another cpu.weight
-// than its runtime would. Nothing else depends on the record.
+// learnWeightScale records the scale with which the runtime of a container that has just started converts cpu.shares to
+// cpu.weight. The cgroup still has the weight that the runtime has written, unless another operation was faster. If this fails,
+// candor uninstall can give the container another cpu.weight than its runtime would. Nothing else depends on the record.
 func (op *operation) learnWeightScale(g *Grant) {
 	k := op.groups[g.ID]
 	if op.tree.Version() != 2 || k == nil || k.isAssumed || k.unreadable != nil {
@@ -119,7 +119,8 @@ func (op *operation) learnWeightScale(g *Grant) {
 	}
 }
 
-// settingsOfRequest returns the settings that an engine's request gives a container's cgroup without Candor.
+// settingsOfRequest returns the settings that a container's cgroup would have without Candor. They follow from the engine's
+// request.
 func (h *Host) settingsOfRequest(g *Grant) cgroup.CPUSettings {
 	r, scales := engineRequestOf(h.store, g), h.store.LoadWeightScales()
 	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -36,16 +36,17 @@ func (h *Host) isGivingBack() bool {
 
 // A SettingChange is a setting of a container that a GiveBack has changed, or would change.
 type SettingChange struct {
-	Container string // display name
+	Container string // display name; for SettingPod, the path of the pod's cgroup
+	ID        string // ID of the container; "" for SettingPod
 	Setting   Setting
 	Before    string
 	After     string
 }
 
-// Settings of a SettingChange that are no parts of a cgroup's settings.
+// Further settings of a SettingChange. The kernel cannot refuse them separately, so no Degraded has them.
 const (
-	SettingFreezer Setting = "freezer" // the nested cgroup of a charged container
-	SettingHelpers Setting = "helpers" // processes outside of the container in its cgroup
+	SettingFreezer Setting = "freezer" // the nested cgroup in which Candor freezes the processes of a container
+	SettingHelpers Setting = "helpers" // helper processes that Candor has moved into the container's cgroup
 	SettingPod     Setting = "pod"     // quota and weight of a pod's cgroup
 )
 
@@ -57,11 +58,12 @@ var (
 	errQuotaLeased = errors.New("changes the quota; repeat the command")
 )
 
-// startTime bounds the start of a pod's container after candor nri has ended. A GiveBack does not wait for a grant that has been pending
-// for more time.
+// startTime bounds the start of a pod's container after candor nri has ended. A GiveBack does not wait for a grant that has been
+// pending for longer.
 const startTime = 10 * time.Second
 
-// A GiveBack gives all containers of this machine back to their engines. No candor nri can start while it is open.
+// A GiveBack gives all containers of this machine back to their engines. While it is open, no candor nri process can start,
+// except if isDry is set.
 type GiveBack struct {
 	host      *Host
 	isDry     bool
@@ -259,7 +261,7 @@ func (b *giveBackAttempt) giveBackBatch(ctx context.Context, some batch) error {
 			}
 			group := b.groupOf(g)
 			if err := step(g, group, some.isStray); err != nil && !isGone(group, err) {
-				b.fail(displayName(g), err)
+				b.fail(g.DisplayName(), err)
 				isComplete = false
 			}
 		}
@@ -297,11 +299,11 @@ func isGone(group *cgroup.Group, err error) bool {
 	return !runs && (err == nil || isGoneError(err))
 }
 
-// IsInUse reports whether there is a state. GiveBack removes it.
+// IsInUse reports whether there is a state. A complete GiveBack removes the state.
 func (h *Host) IsInUse() bool { return h.store.IsInUse() }
 
-// removeLeftover removes the cgroup of a container that has ended after GiveBack, and Candor's parent cgroup if it is
-// empty then. The error is ErrPopulated if processes of the container still run.
+// removeLeftover is for a container that ends after GiveBack has removed the state. It removes the container's cgroup, and then
+// Candor's parent cgroup if this is empty. The error is ErrPopulated if the container's cgroup still has processes.
 func (h *Host) removeLeftover(name string) error {
 	err := h.tree.Group(name).Remove()
 	if errors.Is(err, cgroup.ErrBusy) {

@@ -16,7 +16,7 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// giveBackSettings returns processes that Candor has moved to their former cgroups (returnProcesses). Then it gives the container's
+// giveBackSettings first undoes Candor's moves of processes between cgroups (returnProcesses). Then it gives the container's
 // cgroup the settings of its engine.
 func (b *giveBackAttempt) giveBackSettings(g *Grant, group *cgroup.Group, isStray bool) error {
 	populated, err := group.Populated()
@@ -41,12 +41,13 @@ func (b *giveBackAttempt) giveBackSettings(g *Grant, group *cgroup.Group, isStra
 	if !isStray {
 		wanted = b.settingsOfRequest(g)
 	}
-	return b.giveBackGroup(displayName(g), group, wanted)
+	return b.giveBackGroup(g, group, wanted)
 }
 
-// isStarting reports whether a runtime still creates the cgroup of a container, and would write Candor's settings to it. An OCI runtime
-// wrapper (Creator) lives until the container exists. If the state is marked before that, the wrapper fails. For a container of a pod,
-// candor nri has ended and the runtime starts the container, so only startTime bounds the start.
+// isStarting reports whether a runtime is still creating the cgroup of a container, and would write Candor's settings to this
+// cgroup. An OCI runtime wrapper (Creator) lives until the container exists. If a GiveBack marks the state before the container
+// exists, the wrapper fails. For a container of a pod, candor nri has ended and the runtime starts the container, so only
+// startTime bounds the start.
 func (b *giveBackAttempt) isStarting(g *Grant, populated bool) bool {
 	switch {
 	case g.State != Pending, !populated && hasEnded(g, false):
@@ -58,8 +59,8 @@ func (b *giveBackAttempt) isStarting(g *Grant, populated bool) bool {
 	}
 }
 
-// giveBackEnded removes Candor's cgroup of a container without processes. A container of a pod can be held for a restart:
-// the next container then starts without Candor.
+// giveBackEnded removes the cgroup of a container without processes, if Candor created the cgroup. An engine removes its cgroups
+// itself. If a pod's container is held for a restart, it restarts without Candor.
 func (b *giveBackAttempt) giveBackEnded(g *Grant, group *cgroup.Group) error {
 	if b.isDry || g.Engine.Cgroup != "" {
 		return nil
@@ -100,7 +101,7 @@ func (b *giveBackAttempt) giveBackLive(g *Grant, group *cgroup.Group, _ bool) er
 			return err
 		}
 	}
-	b.add(displayName(g), SettingLive, liveText(parts, memory, cpus), liveText(parts, machine.Total, b.online))
+	b.add(changeOf(g), SettingLive, liveText(parts, memory, cpus), liveText(parts, machine.Total, b.online))
 	return nil
 }
 
@@ -137,17 +138,17 @@ func (b *giveBackAttempt) giveBackView(g *Grant, group *cgroup.Group, _ bool) er
 			return err
 		}
 	}
-	b.add(displayName(g), SettingView, shown.String(), b.online.String())
+	b.add(changeOf(g), SettingView, shown.String(), b.online.String())
 	return nil
 }
 
 // returnProcesses moves frozen processes back to the container's cgroup, and helpers back to their own cgroups.
 func (b *giveBackAttempt) returnProcesses(g *Grant, group *cgroup.Group) error {
 	if g.Lease.Frozen {
-		b.add(displayName(g), SettingFreezer, "charged", "")
+		b.add(changeOf(g), SettingFreezer, "charged", "")
 	}
 	if group.HasHelpers() {
-		b.add(displayName(g), SettingHelpers, "placed", "")
+		b.add(changeOf(g), SettingHelpers, "placed", "")
 	}
 	if b.isDry {
 		return nil
@@ -166,7 +167,7 @@ func (b *giveBackAttempt) returnProcesses(g *Grant, group *cgroup.Group) error {
 }
 
 // giveBackGroup gives a cgroup the settings of its engine.
-func (b *giveBackAttempt) giveBackGroup(name string, group *cgroup.Group, wanted cgroup.CPUSettings) error {
+func (b *giveBackAttempt) giveBackGroup(g *Grant, group *cgroup.Group, wanted cgroup.CPUSettings) error {
 	before, err := group.CPUSettings()
 	if err != nil {
 		return err
@@ -190,20 +191,20 @@ func (b *giveBackAttempt) giveBackGroup(name string, group *cgroup.Group, wanted
 		return err
 	}
 	if hasFewerCPUs {
-		b.add(name, SettingCPUs, cpusBefore.String(), cpus.String())
+		b.add(changeOf(g), SettingCPUs, cpusBefore.String(), cpus.String())
 	}
 	if hasFewerMems {
-		b.add(name, SettingMems, memsBefore.String(), mems.String())
+		b.add(changeOf(g), SettingMems, memsBefore.String(), mems.String())
 	}
-	b.addLimits(name, &before, &wanted)
+	b.addLimits(changeOf(g), &before, &wanted)
 	return nil
 }
 
 // addLimits adds the changes of the cpu controller's settings.
-func (b *giveBackAttempt) addLimits(name string, before, after *cgroup.CPUSettings) {
-	b.add(name, SettingQuota, limitsText(&before.CPULimits), limitsText(&after.CPULimits))
-	b.add(name, SettingBurst, durationText(before.Burst), durationText(after.Burst))
-	b.add(name, SettingWeight, fmt.Sprint(before.Weight), fmt.Sprint(after.Weight))
+func (b *giveBackAttempt) addLimits(of SettingChange, before, after *cgroup.CPUSettings) {
+	b.add(of, SettingQuota, limitsText(&before.CPULimits), limitsText(&after.CPULimits))
+	b.add(of, SettingBurst, durationText(before.Burst), durationText(after.Burst))
+	b.add(of, SettingWeight, fmt.Sprint(before.Weight), fmt.Sprint(after.Weight))
 }
 
 // limitsText formats a quota with its period, or "" for no quota.
@@ -234,7 +235,7 @@ func (b *giveBackAttempt) giveBackPod(path string) error {
 	}
 	op := &operation{Host: b.Host}
 	wanted := record.kubeletLimits(current, op.liftedQuota(current.Period), 0)
-	b.add(path, SettingPod, podText(&current), podText(&wanted))
+	b.add(SettingChange{Container: path}, SettingPod, podText(&current), podText(&wanted))
 	if b.isDry {
 		return nil
 	}
@@ -253,17 +254,14 @@ func podText(l *cgroup.CPULimits) string {
 	return fmt.Sprintf("quota %v, weight %d", l.Quota, l.Weight)
 }
 
-// add adds a change, unless both values are equal.
-func (b *giveBackAttempt) add(name string, setting Setting, before, after string) {
-	if before != after {
-		b.changes = append(b.changes, SettingChange{name, setting, before, after})
-	}
-}
+// changeOf returns a SettingChange with the name of a container.
+func changeOf(g *Grant) SettingChange { return SettingChange{Container: g.DisplayName(), ID: g.ID} }
 
-// displayName returns the name of a container in its engine, or its ID.
-func displayName(g *Grant) string {
-	if name := g.Engine.DisplayName().String(); name != "" {
-		return name
+// add adds a change of a setting to the container named in change, unless both values are equal.
+func (b *giveBackAttempt) add(change SettingChange, setting Setting, before, after string) {
+	if before == after {
+		return
 	}
-	return g.ID
+	change.Setting, change.Before, change.After = setting, before, after
+	b.changes = append(b.changes, change)
 }

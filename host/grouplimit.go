@@ -11,10 +11,10 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// An ancestor of the containers' cgroups can have a quota: CPUQuota= of a systemd slice, or the limit of the container that runs Candor.
-// All processes below that cgroup share the quota, so it limits the capacity as the number of CPUs does. Candor refuses a strict sensitive
-// container if the limits and guarantees below the cgroup would exceed the quota. The sum counts the limits of sensitive containers and the
-// guarantees of flexible containers.
+// An ancestor of the containers' cgroups can have a quota: CPUQuota= of a systemd slice, or the limit of the container that runs
+// Candor. All processes below that cgroup share the quota, so the quota limits the capacity, like the number of CPUs. Candor
+// refuses a strict sensitive container if the sum for all containers below the cgroup would exceed the quota. The sum adds the
+// limits of sensitive containers and the guarantees of flexible containers.
 //
 // The kernel does not divide such a quota. A container that uses more than its guarantee can cause throttling of its
 // neighbors, and a warning reports that.

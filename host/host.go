@@ -2,11 +2,11 @@
 // wrapper and the NRI plugin. A [Host] is the entry point; [Host.Allocate], [Host.Admit], [Host.Resize] and
 // [Host.Release] change grants, and [Host.Snapshot] reads them.
 //
-// There is no daemon. An operation takes a file lock, loads the state (package state) and compares it with the kernel.
-// It plans (package hybrid), applies the plan (packages cgroup and view), saves the state and unlocks. To save the
-// state, it replaces a single file. If a process is killed at any point, the file and the cgroups can differ, and the
-// next operation repairs the difference. An operation for a container of a pod reads the cgroups of other containers
-// only as far as needed (observe.go). [Host.Reconcile] reads all cgroups.
+// There is no daemon. An operation takes a file lock, loads the state (package state) and compares it with the kernel. It plans
+// (package hybrid), applies the plan (packages cgroup and view), saves the state and releases the lock. To save the state, it
+// replaces a single file. If a process is killed at any point, the file and the cgroups can differ, and the next operation
+// repairs the difference. An operation for a container of a pod reads the cgroups of other containers only as far as needed
+// (observe.go). [Host.Reconcile] reads all cgroups.
 //
 // # Failure isolation
 //
@@ -70,8 +70,8 @@ type Options struct {
 	OnOperation func(Report)
 }
 
-// A Host is this machine. Its methods are safe for concurrent use. With systemd it holds a D-Bus connection; with
-// HoldViews and KeepOpen it holds files open too.
+// A Host manages the containers of this machine. Its methods are safe for concurrent use. It holds a D-Bus connection if systemd
+// is the cgroup driver, and open files with HoldViews and KeepOpen.
 type Host struct {
 	store             state.Store
 	config            string
@@ -86,7 +86,7 @@ type Host struct {
 	cache             atomic.Pointer[operationCache] // result of the last operation
 	units             pendingUnits
 	defersUnitUpdates bool     // an UpdateUnits loop runs
-	podFingerprints   sync.Map // fingerprints of the pod cgroups that needed no write, by path
+	podFingerprints   sync.Map // path of a pod's cgroup that needed no write -> its fingerprint (cgroup.Group.Fingerprint)
 	degraded          degradedSettings
 	views             openViews
 	planOnly          bool // operations write the state only
@@ -112,8 +112,8 @@ func IsSameStateDir(a, b string) bool {
 	return errA == nil && errB == nil && realA == realB
 }
 
-// Open finds the cgroups and the state. It changes nothing, except that it creates the directory of a plan (PlanOnly).
-// With Cgroup.ReadOnly it does not check that this process can create cgroups.
+// Open finds the cgroups and the state. It changes nothing, except that it creates the directory of a plan (PlanOnly). With
+// Cgroup.ReadOnly, Open does not check that this process can create cgroups.
 func Open(o Options) (*Host, error) {
 	dir, err := realPath(cmp.Or(o.StateDir, DefaultStateDir()))
 	if err != nil {

@@ -66,10 +66,9 @@ func ReadMachine() (m *topology.Machine, err error) {
 // ErrInside means that this process runs inside a container's view and cannot see the machine.
 var ErrInside = errors.New("inside a container's view of the CPUs")
 
-// outsideViews runs f where the kernel's own /sys and /proc are visible. In a container of Candor, a view is mounted
-// over some of their files. A candor process that believed the view would take all other CPUs for offline, and move
-// every container. In such a container, f runs on a thread with its own mount namespace, from which the view is
-// unmounted.
+// outsideViews runs f where the kernel's own /sys and /proc are visible. In a container of Candor, a view is mounted over some of
+// their files. If a candor process read the view, it would treat all other CPUs as offline, and move every container. In such a
+// container, f runs on a thread with its own mount namespace, from which the view is unmounted.
 func outsideViews(f func() error) error {
 	name := mountedView()
 	if name == "" {
@@ -286,8 +285,8 @@ func CheckReserved(reserved cpuset.Set, m *topology.Machine) error {
 	return nil
 }
 
-// node returns a node of the machine without containers. usable holds the CPUs that the cgroups leave to containers
-// (Host.usable).
+// node returns a node of the machine without containers. usable holds the CPUs that the cpusets of the parent cgroups allow for
+// containers (Host.usable).
 func (o *NodeOptions) node(machine *topology.Machine, usable cpuset.Set) (*hybrid.Node, error) {
 	if err := CheckReserved(o.Reserved, machine); err != nil {
 		return nil, err

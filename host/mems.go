@@ -40,8 +40,8 @@ func (op *operation) mems(g *Grant) cpuset.Set {
 	return memsOf(op.node.Machine(), &g.CPUs, &allowed)
 }
 
-// allowedMems returns the memory nodes of the parent of the container's cgroup. If the parent does not exist yet or has an empty cpuset
-// (possible on v1), the next ancestor counts.
+// allowedMems returns the memory nodes of the parent of the container's cgroup. If the parent does not exist yet or has an empty
+// cpuset (possible on v1), it returns the memory nodes of the next ancestor.
 func (h *Host) allowedMems(g *Grant) (cpuset.Set, error) {
 	for path := g.Engine.Cgroup; path != ""; {
 		if path = filepath.Dir(path); cgroup.CheckPath(path) != nil {

@@ -49,6 +49,14 @@ func (h *Host) Observe(g *Grant) (o Observation, err error) {
 	return o, nil
 }
 
+// CompareView compares the CPUs that the programs of a running container see with the settings of the container. cpus is the
+// cpuset of the container's cgroup.
+func CompareView(g *Grant, seen view.Observation, cpus cpuset.Set) Observation {
+	o := Observation{Observation: seen}
+	o.compare(g, cpus)
+	return o
+}
+
 // observeFirst observes the first process of a container. If the process is in a cgroup that is nested too deeply, first is 0 and the
 // observation has IsHidden set.
 func (h *Host) observeFirst(g *Grant) (o view.Observation, first int, err error) {
@@ -73,8 +81,8 @@ func (h *Host) observeFirst(g *Grant) (o view.Observation, first int, err error)
 // maxObserved bounds the processes of a container whose affinity is read.
 const maxObserved = 64
 
-// widen finds the widest affinity of the container's processes if the first process has fewer CPUs than the cpuset. For
-// example, the first process of a container can restrict itself to a CPU, or pin each of its threads.
+// widen finds the widest affinity of the container's processes if the first process has fewer CPUs than the cpuset. For example,
+// the first process of a container can restrict itself to one CPU, or pin each of its threads.
 func (o *Observation) widen(group *cgroup.Group, first int, cpus cpuset.Set) {
 	remaining := maxObserved
 	isWide := func() bool {
@@ -85,7 +93,7 @@ func (o *Observation) widen(group *cgroup.Group, first int, cpus cpuset.Set) {
 	if isWide() {
 		return
 	}
-	// An error leaves the affinity of the processes that were found.
+	// After an error, the affinity of the processes read so far remains.
 	_, _ = group.AnyOfFirst(func(pid int) bool {
 		if affinity, err := procfs.Affinity(pid); err == nil {
 			o.Widen(affinity)

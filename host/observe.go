@@ -67,8 +67,8 @@ func readSettings(kernel *cgroup.Group) (*group, error) {
 	return g, err
 }
 
-// hasEnded reports whether a container has ended. populated reports whether its cgroup has processes. A living creator can still start
-// processes in a container without processes.
+// hasEnded reports whether a container has ended. populated reports whether its cgroup has processes. A container of Candor
+// without processes has not ended while its creator lives, because the creator can still start processes.
 func hasEnded(g *Grant, populated bool) bool {
 	switch {
 	case populated || g.State == Held:
@@ -82,13 +82,13 @@ func hasEnded(g *Grant, populated bool) bool {
 	}
 }
 
-// An operation for a container does not read the cgroups of all other containers. With hundreds of containers, these
-// reads would take most of its time, and a container waits for the operation. The operation assumes that the other
+// An operation for a container does not read the cgroups of all other containers. With hundreds of containers, these reads would
+// take most of the operation's time, and the start of the container waits for the operation. The operation assumes that the other
 // running containers have their granted settings.
 //
-// If the container gets exclusive CPUs, the operation checks the CPUs of the other containers too, because nothing must
-// share these CPUs. An operation on all containers, such as Reconcile, also checks all other settings, and whether
-// containers have ended.
+// If the container gets exclusive CPUs, the operation checks the CPUs of the other containers too, because no other container may
+// run on these CPUs. An operation on all containers, such as Reconcile, also checks all other settings, and whether containers
+// have ended.
 
 // A scope selects the containers that an operation serves: the container with the given name and, if pod is set, all containers of the pod.
 // The zero value selects all containers.
@@ -132,9 +132,9 @@ func (h *Host) operateIfInUse(ctx context.Context, s scope, change func(*operati
 	return true, err
 }
 
-// assumedGroup returns the cgroup of a container outside the operation's scope without reading it. It returns nil if
-// the operation must read the cgroup: if the container is in the scope, does not run, is bound to memory nodes or has a
-// lease. It also returns nil for a container without a pod, because no event reports the end of such a container.
+// assumedGroup returns the cgroup of a container outside the operation's scope without reading it. It returns nil if the
+// operation must read the cgroup: if the container is in the scope, does not run, is bound to memory nodes or has a lease
+// (state.Lease). It also returns nil for a container without a pod, because no event reports the end of such a container.
 func (op *operation) assumedGroup(g *Grant) *group {
 	isClose := op.scope == scope{} || g.ID == op.scope.name || g.Engine.Pod == op.scope.pod
 	if isClose || g.State != Running || g.Engine.Pod == "" || g.Mems || g.Lease != (state.Lease{}) {
@@ -166,8 +166,8 @@ func (op *operation) assumedCPUs() (all cpuset.Set) {
 	return all
 }
 
-// verifyOthers reads the CPUs of the cgroups with assumed settings, if a container gets exclusive CPUs. It reads a
-// cgroup completely if its CPUs differ from the grant. Cgroups that the operation writes anyway need no read.
+// verifyOthers reads the CPUs of the cgroups with assumed settings, if a container gets exclusive CPUs. It reads a cgroup
+// completely if its CPUs differ from the grant. It skips cgroups that the operation writes anyway.
 func (op *operation) verifyOthers(grants []*Grant) {
 	if g := op.info[op.scope.name]; op.freshCPUs.IsEmpty() && (!op.readsCPUs || g == nil || g.Class != hybrid.Sensitive) {
 		return
@@ -198,9 +198,9 @@ func (op *operation) reread(name string, k *group) {
 	op.observeEngine(name, k.engine)
 }
 
-// assumeUnreadable gives a cgroup with unreadable files the settings of its grant and the CPUs that its processes can
-// use now, or all CPUs if these are unknown. Without a grant, the operation ignores the cgroup and makes none of its
-// CPUs exclusive.
+// assumeUnreadable gives a cgroup with unreadable files the settings of its grant. As its CPUs it takes the CPUs that its
+// processes can use now, or all usable CPUs if these are unknown. Without a grant, the operation ignores the cgroup and makes
+// none of its CPUs exclusive.
 func (op *operation) assumeUnreadable() {
 	for name, k := range op.groups {
 		if k.unreadable == nil {
@@ -210,7 +210,7 @@ func (op *operation) assumeUnreadable() {
 		if g == nil {
 			op.log.Warn("cannot read a cgroup that is missing from the state", "container", name, "error", k.unreadable)
 			delete(op.groups, name)
-			op.stuck = append(slices.Clip(op.stuck), &stuckError{name, op.effectiveCPUs(k), k.unreadable})
+			op.stuck = append(slices.Clip(op.stuck), &stuckError{name, name, op.effectiveCPUs(k), k.unreadable})
 			op.avoid = op.avoid.Union(op.effectiveCPUs(k))
 			continue
 		}

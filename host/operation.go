@@ -27,8 +27,8 @@ type operation struct {
 	cached    operationCache    // result of the previous operation
 	node      *hybrid.Node
 	basis     basis             // inputs of node
-	emptyNode *hybrid.Node      // a node without containers for the next restoreAll, or nil
-	info      map[string]*Grant // grants with the data that the node lacks, by name
+	emptyNode *hybrid.Node      // a node without containers, which the next call of restoreAll uses, or nil
+	info      map[string]*Grant // by name: grants with the fields that node does not store, such as the engine
 
 	ended    []string     // containers that end with this operation
 	newcomer *newcomer    // the container that starts with this operation, or nil
@@ -41,7 +41,7 @@ type operation struct {
 	stuck      []*stuckError   // the containers that cannot leave the CPUs of avoid
 	freshCPUs  cpuset.Set      // CPUs that become exclusive; every other container must leave them
 	isUndoing  bool            // undo restores the former settings now
-	misplaced  map[string]bool // containers that do not have their granted CPUs
+	misplaced  map[string]bool // containers whose cgroup does not have the granted CPUs
 	notStarted bool            // the program of the released container was not executed
 	rewritten  string          // the container whose engine has just written its cgroup, or ""
 	everyPod   bool            // inspect the cgroups of all pods
@@ -65,8 +65,8 @@ func (h *Host) operate(ctx context.Context, change func(*operation) error) error
 	return h.operateOn(ctx, scope{}, change)
 }
 
-// runLocked runs an operation under the lock, and retries it without the CPUs of stuck containers (stuckError). take
-// takes the lock.
+// runLocked runs an operation under the lock, which the function take acquires. If a container cannot leave its CPUs
+// (stuckError), runLocked retries the operation without these CPUs.
 func (h *Host) runLocked(ctx context.Context, s scope, take func(context.Context) (*lock, error), change func(*operation) error) error {
 	if err := h.CheckPlanOnly(); err != nil {
 		return err
@@ -268,7 +268,7 @@ func (op *operation) repair() error {
 		}
 		plan, err := op.node.PlanRepair(g.ID)
 		if err != nil {
-			op.log.Warn("degraded", op.logName(g.ID), "lost", g.Lost, "reason", err)
+			op.log.Warn("degraded", op.logName(g.ID), "lost", g.Lost, "reason", op.nameRefusal(err, g.ID))
 			continue
 		}
 		if plan.Grant.Exclusive.Overlaps(&op.avoid) {
@@ -294,7 +294,7 @@ func (op *operation) hasLost() bool {
 	return false
 }
 
-// grants returns the node's grants together with the data that the node lacks. The caller must not change them.
+// grants returns the grants of op.node, together with their fields that the node does not store. The caller must not change them.
 func (op *operation) grants() []*Grant {
 	grants := make([]*Grant, 0, len(op.info))
 	for held := range op.node.All() {
@@ -304,7 +304,7 @@ func (op *operation) grants() []*Grant {
 			now := *g
 			now.Grant = *held
 			now.Fractions = slices.Clone(held.Fractions)
-			now.Immovable = g.Immovable // the node's value holds for this operation only
+			now.Immovable = g.Immovable // op.node can have a value that is valid only for this operation (hasPinnedThreads)
 			if isOver {
 				now.Lease = state.Lease{}
 			}
@@ -321,7 +321,7 @@ func (op *operation) grants() []*Grant {
 
 const (
 	answerTime = 200 * time.Millisecond // reserved for the reply to the caller
-	brief      = 100 * time.Millisecond // bound on the cleanup after other containers; the next operation retries it
+	brief      = 100 * time.Millisecond // bounds the removal of another container's cgroup; the next operation retries it
 )
 
 // limitWaits bounds the waits of an operation by the deadline of its context. The caller must call done afterwards.

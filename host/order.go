@@ -14,13 +14,13 @@ type move struct {
 
 // A write gives a cgroup a cpuset.
 type write struct {
-	of    int // index of the move
+	of    int // index of the move in moves
 	group string
 	cpus  cpuset.Set
 }
 
-// orderWrites returns the cpuset writes that lead from the old CPUs of all cgroups to the new CPUs. At no moment does
-// an exclusive CPU run two cgroups. exclusive holds the CPUs that are exclusive before or after the operation.
+// orderWrites returns the cpuset writes that lead from the old CPUs of all cgroups to the new CPUs. At no moment do two cgroups
+// have the same exclusive CPU. exclusive holds the CPUs that are exclusive before or after the operation.
 //
 // First every cgroup leaves the CPUs that it loses. A cgroup whose old and new CPUs have no CPU in common jumps.
 // Jumping is a single write, after all other cgroups have left the exclusive CPUs among the new CPUs. If cgroups wait

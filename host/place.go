@@ -33,7 +33,8 @@ func (op *operation) retainPlace(name string) {
 	}
 }
 
-// place puts a container on its held or retained CPUs if its request is unchanged, else on new CPUs.
+// place puts a container on its held or retained CPUs if its request is unchanged, else on new CPUs. held, if not nil, is the
+// former grant of the same name.
 func (op *operation) place(g, held *Grant) error {
 	if g.Class == hybrid.Sensitive && !op.avoid.IsEmpty() {
 		if op.hint != nil {
@@ -68,8 +69,8 @@ func (op *operation) place(g, held *Grant) error {
 	return op.node.Commit(plan)
 }
 
-// restoreRetained returns a container to its retained place. Since the deletion, Candor can have granted CPU time there
-// to other containers. PlanRepair plans the same grant again, and refuses it if other containers would lack that time.
+// restoreRetained returns a container to the CPUs that it had before its deletion. In the meantime, Candor can have granted CPU time
+// on these CPUs to other containers. PlanRepair plans the same grant again, and refuses it if other containers would lack that time.
 func (op *operation) restoreRetained(retained *Grant) error {
 	err := op.node.Restore([]hybrid.Grant{retained.Grant})
 	if err != nil {
@@ -82,8 +83,8 @@ func (op *operation) restoreRetained(retained *Grant) error {
 	return op.node.Commit(plan)
 }
 
-// raiseHelpers raises a container's level of helper accounting to the machine's level, if that is higher. A later change
-// of the machine's level applies to new containers.
+// raiseHelpers raises a container's level of helper accounting to the machine's level, if that is higher. A later change of the
+// machine's level applies only to new containers.
 func (op *operation) raiseHelpers(g *Grant) { g.Helpers = max(g.Helpers, op.basis.options.Helpers) }
 
 // planBeside plans a request on a copy of the node that also contains the retained grants, as far as they still fit. It

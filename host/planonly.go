@@ -11,8 +11,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A host with PlanOnly records planned grants. It plans the containers of engines as every host does, on its own
-// state, and writes nothing but that state: no cgroup and no view.
+// A host with PlanOnly records planned grants. It plans the containers of engines like any other host. It writes only its own
+// state, but no cgroup and no view.
 
 // ErrPlanOnly means that the state belongs to a host with PlanOnly, so that its grants were never written to cgroups.
 var ErrPlanOnly = errors.New("is a plan only")
@@ -33,9 +33,9 @@ func (h *Host) setPlanOnly(wanted bool) error {
 	return h.store.Prepare()
 }
 
-// Claim creates the state directory and marks it as a real state, as the first operation would. A process that runs for
-// a long time before its first operation calls Claim, so that no other process turns the directory into a plan. The
-// error is ErrPlanOnly if the directory holds a plan. On a host that only plans, Claim does nothing.
+// Claim creates the state directory and marks it as a real state, as the first operation would. A process calls Claim if its
+// first operation can come much later. Without this call, another process could turn the directory into a plan in the meantime.
+// The error is ErrPlanOnly if the directory holds a plan. On a host that only plans, Claim does nothing.
 func (h *Host) Claim() error {
 	if err := h.CheckPlanOnly(); err != nil || h.planOnly {
 		return err
@@ -78,7 +78,7 @@ func (op *operation) planRunning(a *Allocation) error {
 	op.raiseHelpers(g)
 	err := op.place(g, nil)
 	if errors.As(err, new(*hybrid.Refusal)) {
-		op.log.Warn("would refuse", logName(a.ID, &a.Engine), "reason", err)
+		op.log.Warn("would refuse", logName(a.ID, &a.Engine), "reason", nameRefusal(err, g))
 		return nil
 	}
 	if err != nil {

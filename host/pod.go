@@ -8,8 +8,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Stopped records that a container of an engine has ended. Its CPUs are held for the pod, or freed if it has no pod.
-// Stopped ignores a successor of the same name, which has another cgroup path.
+// Stopped records that a container of an engine has ended. Its CPUs are held for the pod, or freed if it has no pod. Stopped does
+// nothing if the grant belongs to a newer container of the same name, which has another cgroup path.
 func (h *Host) Stopped(ctx context.Context, name, cgroup string) error {
 	return h.operateOn(ctx, scope{name: name}, func(op *operation) error {
 		g, k := op.info[name], op.groups[name]
@@ -24,8 +24,8 @@ func (h *Host) Stopped(ctx context.Context, name, cgroup string) error {
 	})
 }
 
-// ResizeOf resizes like Resize, but only the engine's container with the given cgroup. The error is hybrid.ErrUnknownID
-// if a successor has taken the name.
+// ResizeOf resizes like Resize, but only the engine's container with the given cgroup. The error is hybrid.ErrUnknownID if a
+// newer container has taken the name.
 func (h *Host) ResizeOf(ctx context.Context, name, cgroup string, limit, guarantee hybrid.Milli) (before, after *Grant, err error) {
 	return h.resize(ctx, name, cgroup, limit, guarantee)
 }
@@ -122,8 +122,8 @@ func (op *operation) observeNew(running []Allocation) {
 	op.assumeUnreadable()
 }
 
-// matchRunning matches a running container with its grant, or adopts it. It returns the grant that could not be
-// restored unchanged, if any.
+// matchRunning matches a running container with its grant, or adopts it. If the container's present CPUs conflict with other
+// grants, stray holds its grant, and the caller must plan other CPUs.
 func (op *operation) matchRunning(a *Allocation) (stray []*Grant, err error) {
 	if g := op.info[a.ID]; g != nil {
 		return nil, op.updateKnown(g, a)
@@ -173,7 +173,7 @@ func (op *operation) updateKnown(g *Grant, a *Allocation) error {
 	plan, err := op.node.PlanResize(g.ID, a.Limit, a.Guarantee)
 	if err != nil {
 		op.log.Warn("resized without Candor, and the new size does not fit", logName(g.ID, &g.Engine),
-			"limit", a.Limit, "granted", g.Limit, "reason", err)
+			"limit", a.Limit, "granted", g.Limit, "reason", nameRefusal(err, g))
 		return nil
 	}
 	if more := plan.Grant.Exclusive.Minus(g.Exclusive); more.Overlaps(&op.avoid) {
@@ -185,8 +185,8 @@ func (op *operation) updateKnown(g *Grant, a *Allocation) error {
 	return op.node.Commit(plan)
 }
 
-// recordMain records the first process of a container if no living first process is recorded. The candor process that
-// had to record the first process can have been killed.
+// recordMain records the first process of a container if no living first process is recorded. The record is missing if the candor
+// process was killed before it saved the record.
 func recordMain(g *Grant, pid int) {
 	if pid == 0 || g.Main.Alive() {
 		return
@@ -196,8 +196,8 @@ func recordMain(g *Grant, pid int) {
 	}
 }
 
-// needsOtherGuarantee reports whether a flexible container requests another guarantee than its grant has. A guarantee
-// that is derived from CPU shares has an error of at most 1m.
+// needsOtherGuarantee reports whether the guarantee that a flexible container requests differs from the guarantee of its grant. A
+// guarantee that is derived from CPU shares has an error of at most 1m.
 func needsOtherGuarantee(g *Grant, a *Allocation) bool {
 	differ := g.Guaranteed() - a.Guaranteed()
 	return g.Class == hybrid.Flexible && a.Class == hybrid.Flexible && (differ < -1 || differ > 1)

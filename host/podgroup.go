@@ -17,8 +17,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// liftedQuota returns the quota that limits no container: none, or on cgroup v1 the quota of 1024 CPUs. At a resize the
-// kubelet compares the pod's present quota with the new quota. On v1 the present quota must be higher, so that the
+// liftedQuota returns a pod quota that limits no container: 0 (no quota) on cgroup v2, and the quota of 1024 CPUs on v1. At a
+// resize the kubelet compares the pod's present quota with the new quota. On v1 the present quota must be higher, so that the
 // kubelet writes the pod's cgroup last: v1 refuses a pod quota below a container's quota.
 func (op *operation) liftedQuota(period time.Duration) time.Duration {
 	if op.tree.Version() == 2 {
@@ -116,7 +116,7 @@ func (op *operation) repairPod(p *pod, grants []*Grant) (wrote bool, err error) 
 		return false, err
 	}
 	if len(p.containers) > 0 && len(p.running) == 0 && !p.hasForeign {
-		return false, nil // the pod has not started, or is between two containers
+		return false, nil // no container of the pod runs: the first has not started, or the next one starts later
 	}
 	current, err := p.group.CPULimits()
 	if err != nil {
@@ -160,10 +160,11 @@ func (op *operation) pendingGrowth(path string, grants []*Grant, period time.Dur
 	return (limitIn(grants) - limitIn(op.loaded.Grants)).Quota(period)
 }
 
-// podLimits returns the limits that a pod's cgroup needs for its running containers. It lifts the quota if all containers have a limit and
-// the sum of the limits fits into the pod's quota. A lower quota stays, because it is the pod's own limit. If the present weight is
-// Candor's (hasOwnWeight), podLimits always sets the weight, because the recorded weight of the kubelet can be out of date. The kubelet
-// writes no weight that the file already has. If its new weight equals Candor's weight, Candor therefore cannot detect the change.
+// podLimits returns the limits that a pod's cgroup needs for its running containers. It lifts the quota if all containers have a
+// limit and the sum of the limits fits into the pod's quota. A lower quota stays, because it is the pod's own limit. If the
+// present weight is Candor's (hasOwnWeight), podLimits always sets the weight, because the recorded weight of the kubelet can be
+// out of date. The kubelet writes no weight that the file already has. Candor therefore cannot detect that the kubelet's new
+// weight equals Candor's weight.
 func (op *operation) podLimits(original cgroup.CPULimits, running []*Grant, hasOwnWeight bool) cgroup.CPULimits {
 	wanted := original
 	var limits time.Duration
@@ -227,8 +228,9 @@ func engineID(path string) string {
 	return name[strings.LastIndexByte(name, '-')+1:]
 }
 
-// A podRecord is stored in an extended attribute of a pod's cgroup. It holds the kubelet's settings and the weight that Candor has written
-// since. If the cgroup has this weight, or the quota of liftedQuota, Candor has written the value. Any other value comes from the kubelet.
+// A podRecord is stored in an extended attribute of a pod's cgroup. It holds the kubelet's settings, and the weight that Candor
+// wrote instead of the kubelet's weight. If the cgroup has this weight, or the quota of liftedQuota, Candor has written the
+// value. Any other value comes from the kubelet.
 type podRecord struct {
 	quota                time.Duration // per period of the cgroup; 0: none
 	weight, candorWeight int64
@@ -254,8 +256,8 @@ func parsePodRecord(text string) (n podRecord) {
 	return n
 }
 
-// kubeletLimits returns the limits that the kubelet has chosen for a cgroup: the present limits, with Candor's own
-// values replaced by the recorded values. growth is added to a lifted quota.
+// kubeletLimits returns the limits that the kubelet has chosen for a cgroup: the present limits, with Candor's own values
+// replaced by the recorded values. If Candor has lifted the quota, kubeletLimits adds growth to the recorded quota.
 func (n podRecord) kubeletLimits(current cgroup.CPULimits, lifted, growth time.Duration) cgroup.CPULimits {
 	if n.quota != 0 && current.Quota == lifted {
 		current.Quota = n.quota + growth
@@ -283,8 +285,8 @@ func (n podRecord) replace(next podRecord, group *cgroup.Group, current cgroup.C
 	return group.SetAnnotation(next.String())
 }
 
-// The kubelet puts all pods below one cgroup. No pod can get a CPU that is missing from the cpuset of that cgroup.
-// Candor treats such a CPU as unusable for all containers, because a node has one set of usable CPUs.
+// The kubelet puts all pods below one cgroup, the top cgroup. No pod can get a CPU that is missing from the cpuset of that
+// cgroup. Candor treats such a CPU as unusable for all containers, because a node has one set of usable CPUs.
 
 // topGroups holds the paths of the kubelet's top cgroups. A path in it need not exist.
 type topGroups struct {
@@ -355,8 +357,8 @@ func (h *Host) usable() (usable, outside, mems cpuset.Set, err error) {
 	return usable, all.Minus(usable), mems, nil
 }
 
-// UsableCPUs returns the CPUs that the cpusets of Candor's parent cgroup and of the kubelet's top cgroups leave to
-// containers. It reads no option of the machine.
+// UsableCPUs returns the CPUs that the cpusets of Candor's parent cgroup and of the kubelet's top cgroups leave to containers. It
+// ignores the machine's options, such as reserved CPUs.
 func (h *Host) UsableCPUs() (cpuset.Set, error) {
 	usable, _, _, err := h.usable()
 	return usable, err

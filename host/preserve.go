@@ -16,9 +16,9 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// Preserve treats CPUs as reserved while the process pid lives (pid 0: this process). It serves containers whose user has chosen the CPUs.
-// Flexible containers of Candor leave these CPUs. The error is ErrBadSpec if a sensitive container has some of the CPUs, or if no CPU would
-// remain.
+// Preserve makes all operations treat CPUs as reserved while the process pid lives (pid 0: this process). It serves containers
+// whose user has chosen the CPUs. Flexible containers of Candor leave these CPUs. The error is ErrBadSpec if a sensitive
+// container has some of the CPUs, or if no CPU would remain.
 func (h *Host) Preserve(ctx context.Context, name string, cpus cpuset.Set, pid int) error {
 	if err := cgroup.CheckName(name); err != nil {
 		return fmt.Errorf("%w: %w", ErrBadSpec, err)
@@ -31,7 +31,7 @@ func (h *Host) Preserve(ctx context.Context, name string, cpus cpuset.Set, pid i
 		return err
 	}
 	return h.operate(ctx, func(op *operation) error {
-		if err := op.checkPreserve(name, cpus); err != nil {
+		if err := op.checkPreserve(cpus); err != nil {
 			return err
 		}
 		return op.withRollback(func() error { return op.preserve(name, state.Preserved{CPUs: cpus, By: by}) })
@@ -48,7 +48,7 @@ func (op *operation) preserve(name string, next state.Preserved) error {
 	if err == nil {
 		return nil
 	}
-	err = fmt.Errorf("%w: %s: %s cannot count as reserved: %w", ErrBadSpec, name, cputext.CPUs(next.CPUs), err)
+	err = fmt.Errorf("%w: %s cannot count as reserved: %w", ErrBadSpec, cputext.CPUs(next.CPUs), err)
 	if existed {
 		return errline.Join(err, op.store.SavePreserved(name, before))
 	}
@@ -63,16 +63,16 @@ func (op *operation) renew() error {
 	return op.repair()
 }
 
-func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
+func (op *operation) checkPreserve(cpus cpuset.Set) error {
 	for _, g := range op.node.Grants() {
 		if g.Class == hybrid.Sensitive && g.CPUs.Overlaps(&cpus) {
-			return fmt.Errorf("%w: %s: cannot use %s: %s has %s while it runs", ErrBadSpec, name, cputext.CPUs(cpus), g.ID, cputext.CPUs(g.CPUs))
+			return fmt.Errorf("%w: cannot use %s: %s has %s while it runs", ErrBadSpec, cputext.CPUs(cpus), op.displayName(g.ID), cputext.CPUs(g.CPUs))
 		}
 	}
 	machine := op.node.Machine()
 	present := machine.Online.Union(machine.Offline)
 	if !cpus.Overlaps(&present) {
-		return fmt.Errorf("%w: %s: the machine does not have %s; use CPUs of %v", ErrBadSpec, name, cputext.CPUs(cpus), present)
+		return fmt.Errorf("%w: the machine does not have %s; use CPUs of %v", ErrBadSpec, cputext.CPUs(cpus), present)
 	}
 	usable, _, _, err := op.usable()
 	if err != nil {
@@ -84,7 +84,7 @@ func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 	}
 	all := options.Reserved.Union(op.store.PreservedCPUs()).Union(cpus)
 	if cpus.Overlaps(&usable) && usable.SubsetOf(&all) {
-		return fmt.Errorf("%w: %s: %s of %v would count as reserved, and no CPU would remain for Candor's containers; use fewer", ErrBadSpec, name, cputext.CPUs(cpus.Intersect(usable)), usable)
+		return fmt.Errorf("%w: %s of %v would count as reserved, and no CPU would remain for Candor's containers; use fewer", ErrBadSpec, cputext.CPUs(cpus.Intersect(usable)), usable)
 	}
 	return nil
 }

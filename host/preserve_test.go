@@ -56,7 +56,7 @@ func TestPreserveRefused(t *testing.T) {
 		t.Errorf("all CPUs: %v", err)
 	}
 	err := l.Preserve(ctx, "own", cpuset.Range(cpuset.Max-2, cpuset.Max-1), os.Getpid())
-	if !errors.Is(err, ErrBadSpec) || !strings.Contains(err.Error(), "own: the machine does not have CPUs 1022-1023; use CPUs of ") {
+	if !errors.Is(err, ErrBadSpec) || !strings.Contains(err.Error(), "bad request: the machine does not have CPUs 1022-1023; use CPUs of ") {
 		t.Errorf("CPUs that the machine does not have: %v", err)
 	}
 	web.stop()
@@ -64,7 +64,7 @@ func TestPreserveRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = l.Preserve(ctx, "own", cpuset.Range(0, cpuset.Max-1), os.Getpid())
-	if want := fmt.Sprintf("own: CPUs %v of %v would count as reserved, and no CPU would remain", cpuset.Of(cpus...), cpuset.Of(cpus...)); !errors.Is(err, ErrBadSpec) || !strings.Contains(err.Error(), want) {
+	if want := fmt.Sprintf("bad request: CPUs %v of %v would count as reserved, and no CPU would remain", cpuset.Of(cpus...), cpuset.Of(cpus...)); !errors.Is(err, ErrBadSpec) || !strings.Contains(err.Error(), want) {
 		t.Errorf("all CPUs: %v, want %s", err, want)
 	}
 	if got := l.usable(); got.Count() != len(cpus) {

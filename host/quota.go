@@ -20,7 +20,7 @@ import (
 // leaseDuration is the length of a lease. The loop of package quota renews the lease while it needs the lease.
 const leaseDuration = time.Minute
 
-// maxShare is the highest raised quota of a flexible container, as a multiple of its limit.
+// maxShare bounds the raised quota of a flexible container, as a multiple of its limit.
 const maxShare = 3
 
 // maxQuota returns the highest quota that a raise can give a container. A sensitive container can get all of its CPUs;
@@ -33,11 +33,12 @@ func maxQuota(g *Grant) time.Duration {
 	return limit.Quota(g.Period)
 }
 
-// isLeased reports whether the present quota of a cgroup differs from its grant, and the container's lease allows that.
-// A present quota of 0 (no quota) is never leased, because only a grant without a quota can have it.
+// isLeased reports whether the present quota of a cgroup differs from the quota of the grant, and the container's lease allows
+// the present quota. A present quota of 0 (no quota) is never leased, because a process with a lease removes a quota only if the
+// grant has none.
 func isLeased(g *Grant, current cgroup.Settings) bool {
 	lease := g.Lease
-	if lease.Max == 0 { // only raises the quota
+	if lease.Max == 0 { // the lease only permits raising the quota
 		lease.Min, lease.Max = quotaOf(g), maxQuota(g)
 	}
 	return current.Period == g.Period && current.Quota != quotaOf(g) && current.Quota > 0 &&
@@ -89,7 +90,7 @@ type Charger interface {
 	Charges(g *Grant) (charged, credited time.Duration)
 	// HelperTime returns the CPU time of all helpers so far. ok is false if the time is not known.
 	HelperTime() (total time.Duration, ok bool)
-	// BookedTime returns the part of the HelperTime that the results of Charges include.
+	// BookedTime returns the part of the HelperTime that the last call of Charges included.
 	BookedTime() time.Duration
 	// Observe receives each new account.
 	Observe(g *Grant, a Account)
@@ -106,8 +107,8 @@ type Account struct {
 // IsCharged reports whether the container has less CPU time than its limit because of its helpers.
 func (a *Account) IsCharged() bool { return a.Frozen || a.Quota > 0 && a.Quota < a.Limit }
 
-// ChargeHelpers adjusts quotas until ctx is done, so that the own CPU time of a container and its charges together stay
-// within its limit. It serves the containers with the level charge, and raises their quotas if they request it. It
+// ChargeHelpers adjusts quotas until ctx is done, so that the own CPU time of a container and its charges together stay within
+// its limit. It serves the containers with helpers=charge (spec.HelpersCharge), and raises their quotas if they request it. It
 // takes over the leases of other processes for these containers.
 func (h *Host) ChargeHelpers(ctx context.Context, charger Charger) error {
 	self, err := state.OwnProcess()
@@ -130,7 +131,7 @@ type control struct {
 	freezers map[string]*cgroup.Freezer // of charged containers, by cgroup (usageName); nil: the container cannot be frozen
 	accounts map[string]Account         // last accounts, by ID
 	grants   map[string]*Grant          // grants of the last call of Groups
-	kernels  map[string]*kernelGroup    // their cgroups that could be read
+	kernels  map[string]*kernelGroup    // by ID, like grants: the cgroups that could be read
 	seen     stateStamp                 // the state at the last call of Groups
 
 	mustEndLeases bool // a GiveBack has begun, and the last call of Groups returned no groups
@@ -218,8 +219,8 @@ func (c *control) Groups() ([]quota.Group, error) {
 	return groups, nil
 }
 
-// isSameButLease reports whether two grants are equal except for their leases. Most states that the loop reads differ only in
-// its own leases.
+// isSameButLease reports whether two grants are equal except for their leases. Usually, only the leases of the loop itself have
+// changed since the loop last read the state.
 func isSameButLease(g, h *Grant) bool {
 	if g == h {
 		return true
@@ -365,7 +366,7 @@ func (c *control) Lease(ctx context.Context, names []string) (time.Duration, err
 	return leaseDuration, err
 }
 
-// lease returns a lease of this process for a container. A lease that only raises the quota has no bounds, because its
+// lease returns a lease of this process for a container. A lease that only permits raising the quota has no bounds, because the
 // bounds follow from the grant. Earlier versions can read such a lease.
 func (c *control) lease(g *Grant, until time.Duration) state.Lease {
 	l := state.Lease{To: c.self, Until: until}
@@ -397,7 +398,7 @@ func (c *control) Idle() (map[int]time.Duration, error) {
 type kernelGroup struct {
 	*cgroup.Group
 	own   quota.Setting
-	burst time.Duration // burst if the quota equals the limit
+	burst time.Duration // the kernel's burst (cpu.max.burst) at the granted quota; a lower quota lowers it
 	usage *cgroup.UsageReader
 	units *pendingUnits
 	// freezer belongs to control, which closes it when the container is no longer charged; nil: none.
@@ -450,8 +451,8 @@ func (g *kernelGroup) SetQuota(limit quota.Limit) error {
 	return g.Group.SetQuota(time.Duration(limit), g.burst)
 }
 
-// thawFreezers thaws the containers with a lease that permits freezing: those whose lease has ended, and the
-// operation's own container.
+// thawFreezers thaws the containers with a lease that permits freezing: containers whose lease has ended, and the container that
+// the operation serves.
 func (op *operation) thawFreezers() {
 	for _, g := range op.info {
 		if !g.Lease.Frozen || g.Lease.IsHeld() && !op.isSubject(g.ID) {

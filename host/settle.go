@@ -18,8 +18,8 @@ func (op *operation) isSubject(name string) bool {
 	return name != "" && (name == op.subject || name == op.resized || op.newcomer != nil && op.newcomer.name == name)
 }
 
-// settle writes the targets to the cgroups. By the order of the writes, no exclusive CPU runs two cgroups at any
-// moment.
+// settle writes the targets to the cgroups. The writes have an order in which two cgroups never have the same exclusive CPU at
+// the same time (orderWrites).
 func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 	moves := make([]move, len(targets), len(targets)+1)
 	for i := range targets {
@@ -60,7 +60,7 @@ func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 	return op.settleRest(targets)
 }
 
-// settleRest writes the settings other than CPUs.
+// settleRest writes all settings of the targets except the CPUs.
 func (op *operation) settleRest(targets []target) error {
 	for _, t := range targets {
 		g := op.groups[t.name]
@@ -71,7 +71,7 @@ func (op *operation) settleRest(targets []target) error {
 			t.settings.CPUs = g.settings.CPUs
 		}
 		if err := op.settleGroup(&t, g); err != nil {
-			return fmt.Errorf("cgroup of %s: %w", t.name, err)
+			return fmt.Errorf("cgroup of %s: %w", op.displayName(t.name), err)
 		}
 	}
 	return nil
@@ -80,8 +80,8 @@ func (op *operation) settleRest(targets []target) error {
 // settleGroup writes the settings of a cgroup, except its CPUs.
 func (op *operation) settleGroup(t *target, g *group) error {
 	defer op.restoreParts(t, g)
-	// A refusal for an engine's container is no error: the engine can have lowered the limit of the cgroup's parent. The CPUs are already
-	// written then, and the container keeps running.
+	// A refusal for an engine's container is no error, except at a resize: the engine can have lowered the limit of the cgroup's
+	// parent. The CPUs are already written then, and the container keeps running.
 	mustHave := op.isSubject(t.name) && (!g.isEngineOwned() || op.resized == t.name)
 	wanted := t.settings
 	if !mustHave {
@@ -118,7 +118,8 @@ var settingParts = []settingPart{
 	{SettingWeight, func(to *cgroup.Settings, from cgroup.Settings) { to.Weight = from.Weight }},
 }
 
-// value returns the part alone, as a comparable value.
+// value returns settings in which only the part is set. Such values are comparable with ==. The burst depends on the quota, so
+// its value includes the quota.
 func (p *settingPart) value(settings cgroup.Settings) cgroup.Settings {
 	alone := cgroup.Settings{}
 	if p.name == SettingBurst {
@@ -243,7 +244,7 @@ func (op *operation) applyWrite(w write, final cgroup.Settings) error {
 			return err
 		}
 	}
-	return op.setCPUs(g, w.cpus) // CPUs alone, because the kernel can have refused the other settings
+	return op.setCPUs(g, w.cpus) // only the CPUs: the kernel can have refused the other settings
 }
 
 // setCPUs writes the CPUs of a cgroup and no other setting.

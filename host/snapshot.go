@@ -21,11 +21,11 @@ import (
 
 // A Snapshot is the state after the last operation.
 type Snapshot struct {
-	Node   *hybrid.Node // the machine and its exclusive, fractional and shared CPUs
-	Grants []Grant      // in order of arrival, with their lost CPUs
-	Now    time.Duration
-	// Strays are the names of cgroups that run programs but are missing from the state, for example because the state
-	// was removed. The next operation adopts them.
+	Node   *hybrid.Node  // the machine and its exclusive, fractional and shared CPUs
+	Grants []Grant       // in order of arrival, with their lost CPUs
+	Now    time.Duration // time of the snapshot, since boot
+	// Strays are the names of cgroups that run programs but are missing from the state, for example because the state was
+	// removed. The next operation adopts these containers.
 	Strays []string
 	// Owner, if not "", is the directory of another state that owns the cgroups.
 	Owner string
@@ -155,9 +155,10 @@ func (h *Host) InspectContainer(grant *Grant) *ContainerState {
 	return s
 }
 
-// Condition returns the state of a container for display: its grant's state, or "ended", "paused" or "degraded". A
-// container is ended if the next operation will reap it. It is degraded if it has lost CPUs, if it is strict and its
-// topology policy is not met, or if a setting differs from its grant. A degraded container can also be paused.
+// Condition returns the state of a container for display: its grant's state, or "ended", "paused" or "degraded". A running
+// container is ended if it has no processes and the process that requested its grant has ended. It is degraded if it has lost
+// CPUs, if it is strict and its topology policy is not met, or if a setting differs from its grant. A degraded container can also
+// be paused.
 func (s *ContainerState) Condition(g *Grant) string {
 	switch {
 	case g.State == Running && len(s.Processes) == 0 && !g.Creator.Alive():
@@ -201,7 +202,7 @@ func (s *Snapshot) Warning() string {
 // A LiveUsage is the CPU usage and the visible CPUs of a running container.
 type LiveUsage struct {
 	Usage       cgroup.Usage
-	CPUs        cpuset.Set  // that its processes can use now
+	CPUs        cpuset.Set  // CPUs that the container's processes can use now
 	Observation Observation // of the first process, without a note; zero for a container whose view is only the affinity
 }
 
@@ -215,7 +216,8 @@ func (h *Host) ReadUsage(grant *Grant) (r LiveUsage, err error) {
 		return r, err
 	}
 	r.Observation.Observation, _, err = h.observeFirst(grant)
-	// Files compares the files with the affinity, which the first process can restrict.
+	// Observation.Files compares the files with the affinity. The first process can have restricted its affinity, so Widen
+	// replaces it by the CPUs of the cgroup.
 	r.Observation.Widen(r.CPUs)
 	return r, err
 }
@@ -235,7 +237,7 @@ func (h *Host) Thaw(g *Grant) error { return h.groupOf(g).Thaw() }
 // A BusySample holds the busy time of all CPUs and the usage of a container at a moment.
 type BusySample struct {
 	At   time.Time
-	Busy map[int]time.Duration // time with programs, by CPU id
+	Busy map[int]time.Duration // time since boot in which a CPU ran programs, by CPU id
 	Own  cgroup.Stat
 }
 

@@ -9,24 +9,26 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // A stuckError means that a container cannot leave CPUs that must become exclusive to another container.
 type stuckError struct {
-	name string
-	cpus cpuset.Set // the CPUs that the container stays on
-	err  error      // the kernel's refusal
+	name  string
+	shown string     // the container's name in texts
+	cpus  cpuset.Set // the CPUs that the container stays on
+	err   error      // the kernel's refusal
 }
 
 func (e *stuckError) Error() string {
-	return fmt.Sprintf("%s cannot leave CPUs %v: %v", e.name, e.cpus, e.err)
+	return fmt.Sprintf("%s cannot leave CPUs %v: %v", e.shown, e.cpus, e.err)
 }
 
 func (e *stuckError) Unwrap() error { return e.err }
 
-// newExclusive returns the CPUs that this operation makes exclusive to a container. Every other container must leave
-// them. For a starting container, they are all its exclusive CPUs, even if they were held for its restart. An adopted
-// container already runs on its CPUs, so that another container can stay there.
+// newExclusive returns the CPUs that this operation makes exclusive to a container. Every other container must leave them. For a
+// starting container, they are all its exclusive CPUs, even if they were held for its restart. The CPUs of an adopted container
+// are not new, because it already runs on them; another container can stay there.
 func (op *operation) newExclusive(grants []*Grant) (fresh cpuset.Set) {
 	for _, g := range grants {
 		if g.Class != hybrid.Sensitive {
@@ -46,20 +48,20 @@ func (op *operation) newExclusive(grants []*Grant) (fresh cpuset.Set) {
 	return fresh
 }
 
-// tolerateRefusal continues an operation after the kernel has refused the CPUs of a container, which stays on its
-// present CPUs. It returns the kernel's error for the operation's own container. It returns a *stuckError if the
-// container stays on CPUs of op.freshCPUs.
+// tolerateRefusal continues an operation after the kernel has refused the CPUs of a container, which stays on its present CPUs.
+// If the operation serves this container (isSubject), it returns the kernel's error, unless staysWithParent is true. It returns a
+// *stuckError if the container stays on CPUs of op.freshCPUs.
 func (op *operation) tolerateRefusal(w write, granted cpuset.Set, refused error) error {
 	g := op.groups[w.group]
 	if g == nil || op.isSubject(w.group) && !op.staysWithParent(w, g, refused) {
-		return fmt.Errorf("cgroup of %s: %w", w.group, refused)
+		return fmt.Errorf("cgroup of %s: %w", op.displayName(w.group), refused)
 	}
 	op.takePart(w, g, refused)
 	if cpus, err := g.CPUs(); err == nil && !cpus.IsEmpty() { // the settings of an unread cgroup are assumptions
 		g.settings.CPUs = cpus
 	}
 	if g.settings.CPUs.Overlaps(&op.freshCPUs) && !op.isUndoing {
-		return &stuckError{w.group, g.settings.CPUs, refused}
+		return &stuckError{w.group, op.displayName(w.group), g.settings.CPUs, refused}
 	}
 	op.misplaced[w.group] = true
 	setting := SettingCPUs
@@ -203,9 +205,10 @@ func (op *operation) resizeAround(name string, limit, guarantee hybrid.Milli) er
 	})
 }
 
-// trialNode returns a node with all sensitive containers except the container with the name in "without". If the limit of base is not 0,
-// the node also has base, a grant with only the exclusive CPUs of this container. Placeholders occupy those CPUs of op.avoid that are
-// shared, so that no plan makes these CPUs exclusive. The real node checks the needs of the flexible containers.
+// trialNode returns a node with all sensitive containers except the container with the name in "without". If the limit of base is
+// not 0, the node also has base, a grant with only the exclusive CPUs of this container. Placeholders occupy those CPUs of
+// op.avoid that are shared, so that no plan makes these CPUs exclusive. The trial node has no flexible containers; planAt later
+// checks their needs on op.node.
 func (op *operation) trialNode(without string, base hybrid.Grant) (*hybrid.Node, error) {
 	options := op.basis.options
 	options.MinShared = 0
@@ -230,8 +233,8 @@ func (op *operation) trialNode(without string, base hybrid.Grant) (*hybrid.Node,
 	return node, node.Restore(placeholders(taken))
 }
 
-// placeholders returns a grant of the smallest fraction for each CPU. The CPU cannot become exclusive then, and a
-// fraction still fits.
+// placeholders returns a grant of the smallest fraction for each CPU. A CPU with such a grant cannot become exclusive, but a
+// fraction still fits on it.
 func placeholders(cpus cpuset.Set) (all []hybrid.Grant) {
 	for cpu := range cpus.All() {
 		g := hybrid.Grant{CPUs: cpuset.Of(cpu), Fractions: []hybrid.Fraction{{CPU: cpu, Milli: hybrid.MinLimit}}}
@@ -241,11 +244,27 @@ func placeholders(cpus cpuset.Set) (all []hybrid.Grant) {
 	return all
 }
 
-// refusedByStuck adds the errors of the stuck containers (op.stuck) to the text of a refusal.
+// refusedByStuck adds the errors of the stuck containers (op.stuck) to a refusal.
 func (op *operation) refusedByStuck(refusal error) error {
-	err := refusal
-	for _, stuck := range op.stuck {
-		err = fmt.Errorf("%w; %w", err, stuck)
+	if len(op.stuck) == 0 {
+		return refusal
 	}
-	return err
+	return &stuckRefusal{refusal, op.stuck}
+}
+
+// A stuckRefusal is a refusal with the errors of the stuck containers. It builds its text late, because nameRefusal changes the
+// text of the refusal.
+type stuckRefusal struct {
+	refusal error
+	stuck   []*stuckError
+}
+
+func (e *stuckRefusal) Error() string { return errline.Join(e.Unwrap()...).Error() }
+
+func (e *stuckRefusal) Unwrap() []error {
+	all := []error{e.refusal}
+	for _, stuck := range e.stuck {
+		all = append(all, stuck)
+	}
+	return all
 }

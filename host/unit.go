@@ -116,8 +116,8 @@ func (h *Host) UpdateUnits(ctx context.Context) {
 	}
 }
 
-// applySomeUpdates sends pending updates to systemd and holds the lock for about 100 ms, so that no container waits
-// longer. hasMore reports whether updates are left. After an error the caller must retry.
+// applySomeUpdates sends pending updates to systemd and holds the lock for about 100 ms, so that no container waits longer.
+// hasMore reports whether updates can be left. After an error the caller must retry.
 func (h *Host) applySomeUpdates(ctx context.Context) (hasMore bool, err error) {
 	const shortly, atMost = 100 * time.Millisecond, time.Second
 	lock, err := takeLock(ctx, h.store.LockFile(), h.lockTimeout)

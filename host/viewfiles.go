@@ -16,7 +16,7 @@ import (
 
 // openViews holds the views that this process keeps open.
 type openViews struct {
-	isAll bool // all containers, not only the programs of this process
+	isAll bool // hold the views of all containers open, not only those of the programs that this process starts
 
 	mu      sync.Mutex
 	files   map[string]*view.Files // by container

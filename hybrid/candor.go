@@ -39,7 +39,7 @@ func (n *Node) placeByTopology(s int32) error {
 	}
 }
 
-// placeInOne places a container in one of the domains, the best by domainRank.
+// placeInOne places a container in a single domain of the list: the domain with the best domainRank.
 func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
 	best, bestRank := -1, domainRank{}
 	slot := &n.slots[s]
@@ -76,9 +76,9 @@ type domainRank struct {
 	kinds   int // number of kinds of cores of the container's CPUs
 	shared  int // the node's shared time
 	oldCPUs int // minus the number of CPUs that the container had in the domain before a resize
-	kind    int // the fastest of these kinds
+	kind    int // index of the fastest of these kinds
 	isSlow  int // slowRank of the container's first L3 domain
-	free    int // shared CPUs of the domain
+	free    int // number of shared CPUs of the domain
 }
 
 func (a *domainRank) less(b *domainRank) bool {
@@ -143,8 +143,8 @@ func (n *Node) giveWhole(s int32, cpus *cpuset.Set) {
 	}
 }
 
-// place gives a sensitive container its missing whole CPUs and its missing fraction, within a domain. If the present
-// arrangement has no room, place moves fractions of other containers.
+// place gives a sensitive container its missing whole CPUs and its missing fraction, within a domain. If they do not
+// fit at present, place moves fractions of other containers.
 func (n *Node) place(s int32, domain *cpuset.Set) error {
 	mark := n.mark()
 	if n.placeDirectly(s, domain) {
@@ -167,7 +167,7 @@ func (n *Node) missing(s int32) (whole int, fraction Milli) {
 	return whole, fraction
 }
 
-// placeDirectly tries to place a container like place, but never moves fractions of other containers.
+// placeDirectly tries to place a container like n.place, but never moves fractions of other containers.
 func (n *Node) placeDirectly(s int32, domain *cpuset.Set) bool {
 	whole, fraction := n.missing(s)
 	free := n.available()
@@ -216,9 +216,9 @@ func (n *Node) giveBest(s int32, free *cpuset.Set, count int) (last int) {
 	return last
 }
 
-// placeFraction puts a fraction on the CPU where the node's shared time is lowest. The candidates are the fractional CPUs of the domain
-// and, if the parameter "alone" is not -1, the CPU with this id, which has no fraction. If two CPUs lead to the same shared time, isNearer
-// decides.
+// placeFraction puts a fraction on the CPU with which the node's shared time is lowest. The candidates are the fractional CPUs of
+// the domain and, if the parameter "alone" is not -1, the CPU with this id, which has no fraction yet. If two fractional CPUs
+// lead to the same shared time, isNearer decides. placeFraction reports whether a candidate had room.
 func (n *Node) placeFraction(s int32, fraction Milli, alone int, domain *cpuset.Set) bool {
 	best, bestCost := -1, impossible
 	if alone >= 0 {
@@ -259,8 +259,9 @@ func (n *Node) costOf(s int32, cpu int, fraction Milli) Milli {
 	return cost
 }
 
-// isNearer reports whether cpu is nearer than other to the CPUs in heldCPUs, or equally near and fuller. The CPU
-// of the fraction before a resize counts as the nearest. If other is negative, isNearer reports true.
+// isNearer compares two CPUs, the parameters cpu and other. It reports whether cpu is nearer to the CPUs in heldCPUs
+// or, if both are equally near, whether cpu is fuller. The CPU of the fraction before a resize counts as the nearest.
+// If other is negative, isNearer reports true.
 func (n *Node) isNearer(heldCPUs *cpuset.Set, cpu, other int) bool {
 	if other < 0 {
 		return true
@@ -274,8 +275,8 @@ func (n *Node) isNearer(heldCPUs *cpuset.Set, cpu, other int) bool {
 	return n.load[cpu].used() > n.load[other].used()
 }
 
-// remoteness returns the distance of a CPU to the CPUs in heldCPUs: 0 if some of these are in the CPU's L3
-// domain or if heldCPUs is empty, 1 if some are in the CPU's NUMA node, and 2 otherwise.
+// remoteness returns the distance of a CPU to the CPUs in heldCPUs: 0 if heldCPUs is empty or has CPUs in the same L3
+// domain, 1 if it has CPUs in the same NUMA node, and 2 otherwise.
 func (n *Node) remoteness(heldCPUs *cpuset.Set, cpu int) int {
 	loc := n.layout.cpus[cpu]
 	switch {
@@ -363,8 +364,9 @@ func (n *Node) candorResize(s int32) error {
 		return nil
 	}
 	if err != nil && isSplit && slot.Limit.CPUs() <= n.oldCPUs.Count() {
-		// The L3 domain of the container was larger before: an older version of Candor, or other kinds of cores, formed it. A container
-		// that needs no more CPUs than before may stay in all of its present L3 domains.
+		// The CPUs of this strict container are in several L3 domains. They were a single L3 domain when the container got them,
+		// because an older version of Candor or other kinds of cores divided the CPUs differently. If the container needs no more
+		// CPUs than before, it may stay in all of its present L3 domains.
 		domain := n.l3sOf(&n.oldCPUs)
 		return n.placeByKind(s, &domain)
 	}
@@ -374,18 +376,20 @@ func (n *Node) candorResize(s int32) error {
 	return err
 }
 
-// growOnFraction resizes a container that could not get its missing CPU time, or a view of its limit, beside its immovable fraction. The
-// container gets more time on the CPU of the fraction, for example the whole CPU, and the fraction is on another CPU. mark is the state
-// without a fraction, and err the result of the resize with the immovable fraction. growOnFraction repeats this resize if it finds nothing
-// better.
+// growOnFraction resizes a container whose first resize, which left the immovable fraction unchanged, gave an error or a view
+// wider than the limit. err is the result of that resize, and mark is the state without a fraction. growOnFraction tries to give
+// the container more time on the CPU of the fraction, for example the whole CPU, and puts the fraction on another CPU. If this is
+// not better, growOnFraction returns err or, if err is nil, repeats the first resize.
 func (n *Node) growOnFraction(s int32, mark int, err error) error {
 	slot := &n.slots[s]
 	n.undo(mark)
 	isBetter := n.candorAllocate(s) == nil && (err != nil || n.seesLimit(s))
-	if cpus := slot.cpus(); isBetter && cpus.Contains(n.oldFraction) { // threads can be pinned to this CPU
+	// The container must not lose the CPU of the fraction, because threads can be pinned to this CPU.
+	if cpus := slot.cpus(); isBetter && cpus.Contains(n.oldFraction) {
 		return nil
 	}
 	n.undo(mark)
+	slot.wholeCores = false
 	if err != nil {
 		return err
 	}
@@ -451,7 +455,8 @@ func (n *Node) resizeCores(s int32) error {
 		n.give(s, last, fraction)
 	}
 	cpus := slot.cpus()
-	if n.sharedIfValid() == impossible || grows && !n.isWholeCores(&cpus) { // a core may have lost a CPU
+	// A core of the container may have lost a CPU. Then the container cannot grow.
+	if n.sharedIfValid() == impossible || grows && !n.isWholeCores(&cpus) {
 		return ErrViewImpossible
 	}
 	return nil
@@ -464,7 +469,7 @@ func (n *Node) dropCores(s int32, count, last int, lastFirst bool) int {
 	slot := &n.slots[s]
 	for slot.exclusive.Count() > count {
 		cpu := n.leastUsefulCPU(s)
-		if lastFirst && last >= 0 { // so that the remaining CPUs were exclusive before
+		if lastFirst && last >= 0 { // so that all remaining CPUs were exclusive before the resize
 			cpu = last
 		}
 		core := n.layout.cpus[cpu].core

@@ -21,8 +21,8 @@ type Cost struct {
 	Moves     int   // number of fractions of other containers that change CPU
 }
 
-// NewLike returns an empty node with the same machine and options. Both nodes use the same memory for plans:
-// use the nodes in a single goroutine, and commit or drop a plan before either node plans again.
+// NewLike returns an empty node with the same machine and options. Both nodes use the same memory for plans. So use the
+// nodes in a single goroutine, and commit or drop a plan before either node plans again.
 func (n *Node) NewLike() *Node {
 	return newEmpty(n.layout, n.scratch)
 }
@@ -77,8 +77,8 @@ func (n *Node) seesLimit(s int32) bool {
 // A Handle identifies a container on its node until its release. The zero value identifies no container.
 type Handle int32
 
-// Place plans the allocation of a container and commits the plan. The error is a value of Refusal.Kind. The
-// request need not have an id: then only the handle identifies the container.
+// Place plans the allocation of a container and commits the plan. The error is a value of Refusal.Kind. The request
+// need not have an id. Without an id, only the handle identifies the container.
 func (n *Node) Place(r *Request) (Handle, Cost, error) {
 	s, cost, err := n.tryPlace(r)
 	if err != nil {

@@ -12,9 +12,9 @@
 //	if err != nil { … }
 //	err = node.Commit(plan)
 //
-// Two algorithms implement this interface. Paper is Algorithm 1 of Bacou et al. ("Your Containers
-// should be WYSIWYG", SCC 2019) as published. Candor is the default: it gives the same guarantee,
-// shares fewer CPUs and respects the machine's topology.
+// Two algorithms implement this interface. Paper is Algorithm 1 of Bacou et al. ("Your Containers should be WYSIWYG",
+// SCC 2019) as published. Candor is the default. It gives sensitive containers the same number of CPUs, but shares
+// fewer CPUs and respects the machine's topology.
 //
 // The package is pure: no I/O, no clock, no goroutine, no randomness. The same operations in the same
 // order give the same result. Of equally good CPUs, the algorithms take the lowest id. A Node is

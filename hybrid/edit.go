@@ -99,7 +99,7 @@ func (n *Node) applyTake(s int32, cpu int, milli Milli) {
 	}
 }
 
-// removeFromShared removes a CPU from the shared pool and from the counts of the CPU's domains.
+// removeFromShared removes a CPU from the shared pool, and updates n.sharedCount, n.inL3, n.inNUMA and n.wholeCores.
 func (n *Node) removeFromShared(cpu int) {
 	loc := &n.layout.cpus[cpu]
 	n.shared.Remove(cpu)

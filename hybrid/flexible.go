@@ -82,8 +82,8 @@ func (n *Node) hasUnconfined() bool { return n.flexible.count > n.confined }
 // nodeNeed returns the CPU time that must remain for the flexible containers of the node.
 func (n *Node) nodeNeed() Milli { return max(n.flexible.need, n.options.MinShared) }
 
-// domainNeed returns the CPU time that must remain in a domain: the guarantees of its containers and, for a
-// NUMA node, of the containers confined to its L3 domains.
+// domainNeed returns the CPU time that must remain in a domain: the guarantees of the containers confined to the domain
+// and, for a NUMA node, of the containers confined to its L3 domains.
 func (n *Node) domainNeed(d int32) Milli {
 	domain := &n.domains[d]
 	need := n.demandOf(d).need
@@ -95,12 +95,13 @@ func (n *Node) domainNeed(d int32) Milli {
 	return need
 }
 
-// impossible stands for the shared time of an arrangement without room for the flexible containers. It exceeds
-// every real shared time.
+// impossible stands for the shared time of a node on which the flexible containers have no room. It exceeds every real
+// shared time.
 const impossible Milli = 1 << 40
 
-// sharedIfValid returns the shared time of the present arrangement, or impossible if the flexible containers
-// have no room. On a node that has lost CPUs, room that was lacking before the plan may still be lacking.
+// sharedIfValid returns the present shared time of the node (Node.Shared), or impossible if the flexible containers
+// have no room. On a node that has lost CPUs, the room that was lacking before the plan (recordShortage) may still be
+// lacking.
 func (n *Node) sharedIfValid() Milli {
 	need := n.nodeNeed() - n.shortage
 	if n.roomLeft() < need {
@@ -126,7 +127,7 @@ func (n *Node) sharedIfValid() Milli {
 	return min(impossible, n.tally.multiUsed+n.tally.lone.lend(lacking))
 }
 
-// currentShared returns the shared time of the present arrangement, even if flexible containers lack room
+// currentShared returns the present shared time of the node (Node.Shared), even if flexible containers lack room
 // because the node has lost CPUs.
 func (n *Node) currentShared() Milli {
 	if n.options.Algorithm == Candor && !n.hasConfined() && n.shortage == 0 {
@@ -138,7 +139,7 @@ func (n *Node) currentShared() Milli {
 	return n.sharedOn(&set)
 }
 
-// roomLeft returns the CPU time on shared and open fractional CPUs that does not belong to sensitive containers.
+// roomLeft returns the time of the shared CPUs, plus the free time of the fractional CPUs that are not closed.
 func (n *Node) roomLeft() Milli { return Milli(n.sharedCount)*1000 + n.tally.room }
 
 // recordShortage records how much CPU time the flexible containers lack before a plan starts.
@@ -176,7 +177,7 @@ func (n *Node) flexibleSet() (set cpuset.Set, enough bool) {
 	return set, enough
 }
 
-// dropUnused removes from set the fractional CPUs that are in no domain with a flexible container.
+// dropUnused removes fractional CPUs from a set if they are in no domain with a flexible container.
 func (n *Node) dropUnused(set *cpuset.Set) {
 	used := n.shared.Set()
 	for d := range n.demands {
@@ -187,7 +188,7 @@ func (n *Node) dropUnused(set *cpuset.Set) {
 	*set = set.Intersect(used)
 }
 
-// sharedOn returns the shared time if flexible containers run on the CPUs in set.
+// sharedOn returns the shared time if flexible containers run on the CPUs of the given set.
 func (n *Node) sharedOn(set *cpuset.Set) Milli {
 	shared := n.tally.multiUsed
 	if n.flexible.count > 0 {
@@ -200,9 +201,9 @@ func (n *Node) sharedOn(set *cpuset.Set) Milli {
 	return shared
 }
 
-// extend adds fractional CPUs of a domain to a set until the set has enough room and at least one CPU there.
-// CPUs of several sensitive containers come first, because their time is shared already; then the least loaded CPUs.
-// extend reports whether the room suffices.
+// extend adds fractional CPUs of a domain to a set until the set has one or more CPUs in the domain, whose room is at
+// least need in total. CPUs of several sensitive containers come first, because their time is shared already; then the
+// least loaded CPUs. extend reports whether the room suffices.
 func (n *Node) extend(set, domain *cpuset.Set, need Milli) bool {
 	room, hasCPU := n.roomOn(set, domain)
 	if hasCPU && room >= need {
@@ -227,7 +228,7 @@ func (n *Node) extend(set, domain *cpuset.Set, need Milli) bool {
 	return true
 }
 
-// isLentBefore reports whether extend adds cpu before other.
+// isLentBefore reports whether extend adds the CPU cpu to the set before the CPU other.
 func (n *Node) isLentBefore(cpu, other int) bool {
 	a, b := &n.load[cpu], &n.load[other]
 	if aMulti, bMulti := a.sharers > 1, b.sharers > 1; aMulti != bMulti {
@@ -236,7 +237,7 @@ func (n *Node) isLentBefore(cpu, other int) bool {
 	return a.used() < b.used()
 }
 
-// roomOn returns the free time on the CPUs of set within a domain, and reports whether set has CPUs there.
+// roomOn returns the free time on those CPUs of a set that are in a domain, and reports whether there are such CPUs.
 func (n *Node) roomOn(set, domain *cpuset.Set) (room Milli, hasCPU bool) {
 	inside := set.Intersect(*domain)
 	free := n.shared.CountIn(&inside)
@@ -275,7 +276,7 @@ func (n *Node) available() cpuset.Set {
 	return free
 }
 
-// openWithin returns the shared CPUs and the open fractional CPUs of a domain.
+// openWithin returns the shared CPUs of a domain, and its fractional CPUs that are not closed.
 func (n *Node) openWithin(domain *cpuset.Set) cpuset.Set {
 	open := n.shared.Set().Union(n.fractional.Set()).Intersect(*domain)
 	for cpu := open.First(); cpu >= 0; cpu = open.Next(cpu + 1) {
@@ -314,8 +315,8 @@ func (n *Node) reserveWholeCores(free *cpuset.Set, need Milli) {
 }
 
 // wholeCoresFit reports whether the flexible containers on whole cores have enough time. They compete with the
-// containers of L3 domains and NUMA nodes, which may use whole cores too. If the time does not suffice,
-// wholeCoresFit adds all open fractional CPUs to set, so that the other containers need less time on whole cores.
+// containers of L3 domains and NUMA nodes, which may use whole cores too. If the time does not suffice, wholeCoresFit
+// adds all fractional CPUs that are not closed to the set, so that the other containers need less time on whole cores.
 func (n *Node) wholeCoresFit(set *cpuset.Set, need Milli) bool {
 	if n.wholeCoresRoom(set) >= need {
 		return true
@@ -325,9 +326,9 @@ func (n *Node) wholeCoresFit(set *cpuset.Set, need Milli) bool {
 	return n.wholeCoresRoom(set) >= need
 }
 
-// wholeCoresRoom returns the time on the whole cores of set that the other flexible containers do not need. It
-// sums up the tree of domains: each domain contributes at most the time of its whole cores, and at most the time
-// that the containers of the domain do not need.
+// wholeCoresRoom returns the time on the whole cores of a set that the other flexible containers do not need. It sums
+// up the tree of domains: each domain contributes at most the time of its whole cores, and at most the time that the
+// containers of the domain do not need.
 func (n *Node) wholeCoresRoom(set *cpuset.Set) Milli {
 	whole := n.wholeCores.Set().Intersect(*set)
 	roomIn := func(d int32, domain *cpuset.Set) Milli {

@@ -126,7 +126,7 @@ func (n *Node) fillBefore(p *Plan) {
 	}
 }
 
-// movedFractions counts the fractions of a grant that are on CPUs that the grant did not have before.
+// movedFractions counts the fractions after a change that are on CPUs that the grant did not have before.
 func movedFractions(c *Change) int {
 	moved := 0
 	for _, f := range c.After.Fractions {

@@ -30,9 +30,9 @@ func (h *Hint) Matches(g *Grant) bool {
 	return g.Class == Sensitive && g.Exclusive == h.Exclusive && slices.Equal(g.Fractions, h.Fractions)
 }
 
-// PlanHinted plans like Plan, but with a hint from an untrusted source. The container gets the CPUs of the hint if they are
-// available without moves and the result is at least as good as the node's own plan (isNoWorseThan).
-// Otherwise PlanHinted returns the node's own plan. taken reports whether the plan has the CPUs of the hint.
+// PlanHinted plans like n.Plan, but with a hint from an untrusted source. The container gets the CPUs of the hint if they are
+// available without moves and the result is at least as good as the node's own plan (isNoWorseThan). Otherwise PlanHinted returns
+// the node's own plan. taken reports whether the plan has the CPUs of the hint.
 func (n *Node) PlanHinted(r Request, h *Hint) (p *Plan, taken bool, err error) {
 	p = new(Plan)
 	if err := n.planAllocate(p, &r, nil); err != nil || h.Matches(&p.Grant) {
@@ -82,7 +82,8 @@ func (n *Node) allocateHinted(s int32, h *Hint) error {
 	return nil
 }
 
-// canGive reports whether a hint matches the size of the container's view, and all CPUs of the hint are available.
+// canGive reports whether a hint has exactly the whole CPUs and the fraction that the container needs, and whether all
+// CPUs of the hint are available.
 func (n *Node) canGive(s int32, h *Hint) bool {
 	whole, fraction := n.missing(s)
 	free := n.available()
@@ -102,10 +103,10 @@ func (n *Node) canGive(s int32, h *Hint) bool {
 // An outcome holds the figures by which PlanHinted compares two plans: the costs of a plan, and the capacity that
 // remains for later containers.
 type outcome struct {
-	costs     [9]int
-	remaining [5]int
-	l3s       []int // free CPUs of each L3 domain, in descending order
-	numas     []int // free CPUs of each NUMA node, in descending order
+	costs     [9]int // of the plan; a lower value is better
+	remaining [5]int // capacity for later containers; a higher value is better
+	l3s       []int  // free CPUs of each L3 domain, in descending order
+	numas     []int  // free CPUs of each NUMA node, in descending order
 }
 
 // outcomeOf returns the outcome of an allocation plan, which must be the node's latest plan.
@@ -129,7 +130,7 @@ func (n *Node) outcomeOf(p *Plan) (o outcome) {
 	return o
 }
 
-// countWholeDomains counts the CPUs of the domains whose CPUs are all in free.
+// countWholeDomains counts the CPUs of the domains whose CPUs are all in the set free.
 func countWholeDomains(domains []cpuset.Set, free *cpuset.Set) (cpus int) {
 	for i := range domains {
 		if domains[i].SubsetOf(free) {
@@ -149,8 +150,8 @@ func sortedFree(counts []poolCount) []int {
 	return sorted
 }
 
-// isNoWorseThan reports whether no figure of an outcome is worse than in another outcome: each cost is equal or lower, and
-// each remaining capacity is equal or higher. It compares the lists of free CPUs lexicographically.
+// isNoWorseThan reports whether an outcome is at least as good as another outcome in every figure: each cost is equal or lower,
+// and each remaining capacity is equal or higher. It compares the lists of free CPUs lexicographically.
 func (o *outcome) isNoWorseThan(other *outcome) bool {
 	for i := range o.costs {
 		if o.costs[i] > other.costs[i] {

@@ -7,9 +7,9 @@ import (
 )
 
 // A machine is hybrid if it has several kinds of cores, such as performance and efficiency cores (topology.Kind). The
-// threads of a program on cores of different kinds run at different speeds and wait for each other. So the CPUs of a
-// sensitive container are of a single kind if one kind has room, and the fastest such kind is preferred. The topology
-// policy none ignores kinds.
+// threads of a program on cores of different kinds run at different speeds and wait for each other. So a sensitive
+// container gets CPUs of a single kind if possible. If several kinds have room, placeOnKind chooses the kind. The
+// topology policy none ignores kinds.
 
 // addKinds adds the usable CPUs of each kind to the layout, and the kind of each CPU to its location.
 func (l *layout) addKinds() {
@@ -38,7 +38,7 @@ func (l *layout) addSlowL3s() {
 	}
 }
 
-// countSlowL3s counts the L3 domains of the CPUs that are slower than other domains of the same kind.
+// countSlowL3s counts the slow L3 domains (layout.slowL3) in which the CPUs are.
 func (l *layout) countSlowL3s(cpus *cpuset.Set) (count int) {
 	for i := range l.l3s {
 		if l.slowL3[i] && cpus.Overlaps(&l.l3s[i]) {
@@ -72,7 +72,7 @@ func (l *layout) describeKinds(cpus *cpuset.Set) string {
 	return strings.Join(names, " and ")
 }
 
-// placeByKind places a container like place. On a hybrid machine, it uses CPUs of a single kind if possible: first
+// placeByKind places a container like n.place. On a hybrid machine, it uses CPUs of a single kind if possible: first
 // without moves of other containers' fractions, then with moves.
 func (n *Node) placeByKind(s int32, domain *cpuset.Set) error {
 	if n.usesKinds(s) && (n.placeOnKind(s, domain, false) || n.placeOnKind(s, domain, true)) {
@@ -92,9 +92,9 @@ func (n *Node) placeDirectlyByKind(s int32) bool {
 // usesKinds reports whether the CPUs of a container should be of a single kind.
 func (n *Node) usesKinds(s int32) bool { return n.isHybrid() && n.slots[s].Topology != NoTopology }
 
-// placeOnKind places a container on CPUs of a single kind in a domain. The best kind is the kind for which the node's shared time rises
-// least. Of equal kinds, it is the kind with the most CPUs that the container had before a resize, then the fastest kind. canMove permits
-// moves of other containers' fractions. placeOnKind reports whether it succeeded.
+// placeOnKind places a container on CPUs of a single kind in a domain. The best kind is the kind for which the node's shared time
+// rises least. Of equal kinds, placeOnKind takes the kind with the most CPUs that the container had before a resize, then the
+// fastest kind. canMove permits moves of other containers' fractions. placeOnKind reports whether it succeeded.
 func (n *Node) placeOnKind(s int32, domain *cpuset.Set, canMove bool) bool {
 	best, bestKey := -1, [3]int{}
 	heldCPUs := n.slots[s].cpus()
@@ -127,8 +127,8 @@ func (n *Node) placeOn(s int32, kind int, domain *cpuset.Set, canMove bool) bool
 	return n.placeDirectly(s, &part)
 }
 
-// pickByKind chooses CPUs like pick, from the fewest kinds. It prefers the kinds of the CPUs in near, then a kind with
-// enough free CPUs, then the fastest kind.
+// pickByKind chooses CPUs like n.pick, from the fewest kinds. It prefers the kinds of the CPUs in the set near, then a
+// kind with enough free CPUs, then the fastest kind.
 func (n *Node) pickByKind(free, near *cpuset.Set, count int) (picked cpuset.Set, last int) {
 	rest, heldCPUs := *free, *near
 	for last = -1; count > 0; {

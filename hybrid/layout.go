@@ -25,8 +25,8 @@ type layout struct {
 	numas      []cpuset.Set
 	l3Node     []int        // the NUMA node of each L3 domain
 	kinds      []cpuset.Set // usable CPUs of each kind of cores, the fastest first; nil if they are of one kind
-	threads    []int        // maximum number of usable CPUs on a core of each kind; nil like kinds
-	slowL3     []bool       // by L3 domain: other domains with CPUs of the same kind are faster
+	threads    []int        // maximum number of usable CPUs on a core of each kind; empty if kinds is nil
+	slowL3     []bool       // by L3 domain: whether other domains with CPUs of the same kind are faster
 	partial    cpuset.Set   // usable CPUs of cores with a CPU that is offline or not usable
 	maxThreads int          // maximum number of usable CPUs on a core
 	minThreads int          // minimum number of usable CPUs on a core that has usable CPUs

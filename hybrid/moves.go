@@ -19,7 +19,7 @@ type item struct {
 	cpu      int16
 	milli    int16
 	isPinned bool // the item must stay on its CPU
-	isOwn    bool // the item belongs to the container of the plan, so its moves do not count
+	isOwn    bool // the item belongs to the container of the plan, so its moves do not count as moves of the plan
 }
 
 // A step is a move of an item. cpu is the new CPU in scratch.best, but the old CPU in scratch.log.
@@ -34,25 +34,25 @@ type scratch struct {
 
 	// Room that flexible containers lack before the plan because the node has lost CPUs. A plan is valid if it
 	// does not increase the shortage.
-	shortage      Milli
-	isDomainShort bool
+	shortage      Milli // on the node as a whole
+	isDomainShort bool  // a domain lacks room
 
 	// CPUs of the plan's container before a resize, and the CPU of its fraction (-1: none). The plan prefers these CPUs.
 	oldCPUs     cpuset.Set
 	oldFraction int
 
-	plans      uint64 // number of plans started
-	edits      []edit // edits of the plan in progress
-	others     []Change
+	plans      uint64   // number of plans started
+	edits      []edit   // edits of the plan in progress
+	others     []Change // memory for Plan.Others
 	otherSlots []int32  // slots of the containers in others
 	touched    []uint64 // by slot: number of the last plan that edited the slot
 
-	wholeCoreSet cpuset.Set // result of domainCPUs for whole cores
-	items        []item
-	log          []step // moves made, each with the CPU that the item left
-	best         []step // best moves found
-	fractions    []Fraction
-	targets      []int16
+	wholeCoreSet cpuset.Set     // result of domainCPUs for whole cores
+	items        []item         // fractions of the node (collectItems)
+	log          []step         // moves made, each with the CPU that the item left
+	best         []step         // best moves found
+	fractions    []Fraction     // memory for Grant.Fractions
+	targets      []int16        // result of search.distinctTargets
 	targetByLoad [2][1000]int16 // index into targets plus 1, by number of grants (1, several) and load of a CPU; 0: none
 	pack         packer
 }
@@ -64,7 +64,8 @@ func (n *Node) collectItems(ownSlot int32) {
 		items = n.appendItems(items, s, s == ownSlot, n.slots[s].Immovable)
 	}
 	if ownSlot >= 0 && !n.slots[ownSlot].isLinked {
-		items = n.appendItems(items, ownSlot, true, false) // a new container does not run yet, so even an immovable fraction may move
+		// A new container does not run yet, so even an immovable fraction may move.
+		items = n.appendItems(items, ownSlot, true, false)
 	}
 	n.scratch.items = items
 	n.scratch.log = n.scratch.log[:0]
@@ -144,8 +145,8 @@ func (n *Node) countMoves(steps []step) int {
 	return moves
 }
 
-// improve lowers the shared time with moves, at most budget in number, and returns the number of moves. own is the
-// slot of the plan's container, or -1.
+// improve lowers the shared time with at most budget moves, and returns the number of moves. own is the slot of the
+// plan's container, or -1.
 func (n *Node) improve(own int32, budget int) int {
 	shared := n.sharedIfValid()
 	if budget <= 0 || shared == 0 || shared == impossible {
@@ -203,10 +204,10 @@ func (n *Node) evacuate(cpu int, elsewhere *cpuset.Set) bool {
 	return true
 }
 
-// bestFit returns the candidate with the best fit for an item, except the item's present CPU; -1 if the item fits on
-// no candidate. The best are CPUs of several grants, the fullest first, because their time is shared already; then
-// shared CPUs; then CPUs of a single grant, the least loaded first. Of equal CPUs, bestFit returns the CPU nearest to
-// the container's other CPUs.
+// bestFit returns the candidate with the best fit for an item, except the item's present CPU; -1 if the item fits on no
+// candidate. The best candidates are CPUs of several grants, the fullest first, because their time is shared already;
+// then shared CPUs; then CPUs of a single grant, the least loaded first. Of equal CPUs, bestFit returns the CPU nearest
+// to the container's other CPUs.
 func (n *Node) bestFit(it *item, candidates *cpuset.Set) int {
 	best := -1
 	var bestKey [3]int

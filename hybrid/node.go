@@ -23,9 +23,9 @@ type Node struct {
 	version     uint64 // number of committed changes
 
 	sensitive  Milli  // sum of the sensitive limits
-	flexible   demand // of all flexible containers
+	flexible   demand // number and guarantees of all flexible containers
 	sharedTime Milli  // shared time (Node.Shared)
-	tally      tally  // sums over the open fractional CPUs
+	tally      tally  // sums over the fractional CPUs that are not closed (cpuLoad.isClosed)
 
 	// The pools: each usable CPU is in exactly one of shared, fractional and exclusive.
 	shared, fractional, exclusive cpuset.Compact
@@ -56,7 +56,8 @@ func (c *cpuLoad) room() Milli {
 	return 1000 - Milli(c.milli)
 }
 
-// A poolCount counts the shared CPUs of a domain (free), and how many of them are in wholeCores (whole).
+// A poolCount holds the number of shared CPUs of a domain (free), and the number of these CPUs that are in
+// Node.wholeCores (whole).
 type poolCount struct {
 	free, whole int16
 }
@@ -144,7 +145,7 @@ func (n *Node) Options() Options { return n.options }
 // Capacity returns the CPU time of the usable CPUs.
 func (n *Node) Capacity() Milli { return n.total }
 
-// Free returns the CPU time that is available to further containers of a class. The node refuses a request for more CPU time than this with
+// Free returns the CPU time that is available to further containers of a class. The node refuses a request for more CPU time with
 // ErrNoCapacity. The result is negative on a node that has lost too many CPUs.
 func (n *Node) Free(class Class) Milli {
 	if class == Flexible {
@@ -169,8 +170,8 @@ func (n *Node) Grant(id string) (Grant, bool) {
 	return n.grantOf(s, &set), true
 }
 
-// grantOf returns the grant of a slot, which shares no memory with the node. flexible is the set of CPUs of flexible
-// containers.
+// grantOf returns the grant of a slot. The grant shares no memory with the node. flexible is the set of CPUs of
+// flexible containers.
 func (n *Node) grantOf(s int32, flexible *cpuset.Set) (g Grant) {
 	n.fillGrant(&g, s, flexible)
 	g.Fractions = append([]Fraction(nil), g.Fractions...)
@@ -242,7 +243,7 @@ func newEmpty(l *layout, s *scratch) (n *Node) {
 	return n
 }
 
-// countFree sets the counts of shared CPUs of an empty node.
+// countFree sets inL3 and inNUMA, the numbers of shared CPUs in each domain, for an empty node.
 func (n *Node) countFree() {
 	count := func(domain *cpuset.Set) poolCount {
 		return poolCount{int16(domain.Count()), int16(n.wholeCores.CountIn(domain))}

@@ -183,8 +183,8 @@ func (n *Node) finish(p *Plan) {
 	n.fillBefore(p)
 }
 
-// improveWithin lowers the shared time with the moves of Options.Moves that the operation has not used yet. slot is the
-// slot of the operation. own is the same slot, or -1 for a release.
+// improveWithin lowers the shared time with moves. Its budget is Options.Moves minus the moves that the operation has
+// made already. slot is the slot of the operation. own is the same slot, or -1 for a release.
 func (n *Node) improveWithin(own, slot int32) {
 	if n.options.Algorithm == Candor {
 		n.improve(own, n.options.Moves-n.movesSoFar(slot))

@@ -19,7 +19,7 @@ type packer struct {
 type packItem struct {
 	milli int32
 	item  int32 // index into scratch.items, or newFraction
-	bin   int32
+	bin   int32 // index into packer.cpus
 }
 
 // newFraction marks the item that is the fraction of the plan's container, which is on no CPU yet.
@@ -74,8 +74,8 @@ func (p *packer) bestFit(from int) bool {
 	return true
 }
 
-// tightest returns the bin with the least room among the bins with room for the size and with more room than above; -1 if there is no such
-// bin.
+// tightest returns the bin with the least room among the bins whose room is at least the parameter size and more than the
+// parameter above. It returns -1 if there is no such bin.
 func (p *packer) tightest(size, above int32) int {
 	best := -1
 	for b, room := range p.room {

@@ -2,10 +2,10 @@ package hybrid
 
 import "github.com/candor-project/candor/cpuset"
 
-// This file implements Algorithm 1 of Bacou et al., "Your Containers should be WYSIWYG" (SCC 2019), as published.
-// P1, P2 and P3 of the paper are the exclusive, fractional and shared CPUs. The algorithm leaves two points open.
-// This file follows the paper's text there: the lowest CPU id comes first, and CHOOSE_PROCS prefers the emptiest CPU
-// (section IV-E).
+// This file implements Algorithm 1 of Bacou et al., "Your Containers should be WYSIWYG" (SCC 2019), as published. P1,
+// P2 and P3 of the paper are the exclusive, fractional and shared CPUs. The listing of the algorithm leaves two points
+// open, for which this file follows the text of the paper: the lowest CPU id comes first, and CHOOSE_PROCS prefers the
+// emptiest CPU (section IV-E).
 
 // paperAllocate is ALLOCATE of the paper, after its capacity test.
 func (n *Node) paperAllocate(s int32) error {
@@ -74,7 +74,7 @@ func (n *Node) paperFraction(s int32, fraction Milli) bool {
 }
 
 // chooseProcs is CHOOSE_PROCS of the paper. It divides an amount among at most maxCPUs fractional CPUs, the emptiest
-// first, each with as much as fits. It reports whether it succeeded; on failure it gives nothing.
+// first. Each CPU takes as much of the amount as fits. It reports whether it succeeded; on failure it gives nothing.
 func (n *Node) chooseProcs(s int32, maxCPUs int, amount Milli) bool {
 	mark := n.mark()
 	for ; amount > 0 && maxCPUs > 0; maxCPUs-- {

@@ -5,9 +5,10 @@ import (
 )
 
 // pick chooses the given number of CPUs from the set free by topology. The preferences, in this order, are: fewest
-// kinds of cores (pickByKind), fewest NUMA nodes, fewest L3 domains, fewest split cores, domains with few free CPUs,
-// lowest CPU ids. If the set near is not empty, CPUs close to its CPUs come first. last is the CPU that was chosen
-// last, which should carry a fraction. The set free must contain enough CPUs.
+// kinds of cores (pickByKind), fewest NUMA nodes, fewest L3 domains, fast L3 domains, fewest split cores, domains with
+// few free CPUs, lowest CPU ids. If the set near is not empty, domains with CPUs of this set come first. last is the
+// CPU that was chosen last; if the container has a fraction, the fraction should be on this CPU. The set free must
+// contain enough CPUs.
 func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, policy TopologyPolicy) (picked cpuset.Set, last int) {
 	if count == 0 {
 		return picked, -1
@@ -22,7 +23,8 @@ func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, policy Topolo
 	return n.pickFrom(free, near, count, n.maxThreads)
 }
 
-// pickFrom chooses CPUs like pick, but ignores kinds. threads is the maximum number of usable CPUs on a core.
+// pickFrom chooses CPUs like n.pick, but ignores the kinds of cores. threads is the maximum number of usable CPUs on a
+// core.
 func (n *Node) pickFrom(free, near *cpuset.Set, count, threads int) (picked cpuset.Set, last int) {
 	p := picker{Node: n, free: free, near: near, threads: threads, taken: &picked, last: -1}
 	p.isFirst = near.IsEmpty()
@@ -93,11 +95,11 @@ func (p *picker) wholeInNUMA(i int) int {
 // A fit ranks a domain that has enough free CPUs. For each field, a lower value is better. The first field that differs
 // decides.
 type fit struct {
-	isFar      int // 0 if the container has CPUs in the domain, otherwise 1 (farRank)
-	l3s        int // number of L3 domains needed
+	isFar      int // 0 if the container has CPUs in the domain, or no CPUs yet; otherwise 1 (farRank)
+	l3s        int // number of L3 domains from which the CPUs would come
 	isSlow     int // 1 if other L3 domains with CPUs of the same kind are faster, otherwise 0
 	splits     int // number of CPUs in cores that would be taken partly (countSplits)
-	remaining  int // free CPUs that would remain in the domain, so that large free domains are spared
+	remaining  int // free CPUs that would remain in the domain; few are better, to spare domains with many free CPUs
 	freeInNode int // free CPUs in the NUMA node of an L3 domain
 }
 
@@ -195,8 +197,8 @@ func (p *picker) l3sNeeded(numa, count int) int {
 	return needed
 }
 
-// fullestL3 returns the L3 domain of a NUMA node with the most free CPUs, or -1. It ignores L3 domains in the set used. L3
-// domains in which the container has CPUs come first.
+// fullestL3 returns the L3 domain of a NUMA node with the most free CPUs, or -1. It ignores L3 domains that overlap the set used.
+// L3 domains in which the container has CPUs come first.
 func (p *picker) fullestL3(numa int, used *cpuset.Set) int {
 	best, bestFar, bestFree := -1, 0, 0
 	for i := range p.l3s {
@@ -220,7 +222,9 @@ func (p *picker) takeFromNUMA(numa, count int) {
 			return
 		}
 		l3 := p.fullestL3(numa, p.taken)
-		if l3 < 0 { // a safeguard: the layout splits L3 domains that span NUMA nodes, so an L3 domain remains
+		// A safeguard that is never needed: each L3 domain of the layout is in a single NUMA node, so all free CPUs of the
+		// node are in its L3 domains.
+		if l3 < 0 {
 			p.takeFrom(&p.numas[numa], count)
 			return
 		}
@@ -231,8 +235,9 @@ func (p *picker) takeFromNUMA(numa, count int) {
 	}
 }
 
-// takeFrom takes the given number of free CPUs of a domain: first whole cores, then CPUs of partial cores, then CPUs of
-// split cores, and finally CPUs of a whole core, which it splits.
+// takeFrom takes the given number of free CPUs of a domain: first whole cores, then CPUs of partial cores
+// (layout.partial), then CPUs of cores of which other CPUs are taken, and finally CPUs of a whole core, which it
+// splits.
 func (p *picker) takeFrom(domain *cpuset.Set, count int) {
 	free := p.free.Intersect(*domain).Minus(*p.taken)
 	if p.threads == 1 {
@@ -332,8 +337,8 @@ func (p *picker) firstNUMA(count int) int {
 	return best
 }
 
-// tour returns the number of NUMA nodes that a container needs for its CPUs, and the sum of the distances of these nodes. It
-// starts with a given node, and nextNUMA chooses the further nodes.
+// tour returns the number of NUMA nodes that a container needs for its CPUs, and the sum of the distances of these nodes. The
+// first node is given, and nextNUMA chooses the further nodes.
 func (p *picker) tour(numa, count int) (nodes, distance int) {
 	var used cpuset.Set
 	for numa >= 0 && count > 0 {

@@ -51,9 +51,9 @@ const (
 	OpRepair
 )
 
-// A Plan is the result of an operation that is not committed yet. Its slices are memory of the node, so read and
-// commit the plan before the node's next plan or commit. A Clone can be read at any time, and committed until the
-// node commits another plan.
+// A Plan is the result of an operation that is not committed yet. Its slices are memory of the node, so read and commit
+// the plan before the node's next plan or commit. A Clone can be read at any time, and can be committed until the node
+// commits another plan.
 type Plan struct {
 	Op     Op
 	Grant  Grant    // the container's grant after the operation; for a release, before it
@@ -65,8 +65,8 @@ type Plan struct {
 
 	node            *Node
 	slot            int32
-	domain          int32
-	wholeCores      bool
+	domain          int32      // slot.domain after the plan
+	wholeCores      bool       // slot.wholeCores after the plan
 	sharedCPUsAfter int        // number of shared CPUs after the plan
 	lent            cpuset.Set // fractional CPUs that flexible containers use after the plan
 	version         uint64     // Node.version when the plan was made
@@ -109,14 +109,14 @@ func (n *Node) PlanRelease(id string) (*Plan, error) {
 }
 
 // PlanResize plans a new limit for a container and, for a flexible container, a new guarantee (0 means the limit). The
-// error is a *Refusal; the present grant then remains valid.
+// error is a *Refusal. After an error, the present grant remains valid.
 func (n *Node) PlanResize(id string, limit, guarantee Milli) (*Plan, error) {
 	p := new(Plan)
 	return p, n.planResize(p, id, limit, guarantee, OpResize)
 }
 
-// PlanRepair plans replacements for the CPUs that a grant has lost (Grant.Lost). The error is a *Refusal; the grant then
-// retains its remaining CPUs.
+// PlanRepair plans replacements for the CPUs that a grant has lost (Grant.Lost). The error is a *Refusal. After an
+// error, the grant retains its remaining CPUs.
 func (n *Node) PlanRepair(id string) (*Plan, error) {
 	p := new(Plan)
 	return p, n.planRepair(p, id)

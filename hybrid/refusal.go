@@ -12,7 +12,7 @@ import (
 // details in the Refusal. Commit returns ErrStalePlan.
 var (
 	ErrNoCapacity     = errors.New("no capacity")         // the node has too little CPU time
-	ErrViewImpossible = errors.New("view impossible")     // enough CPU time, but no CPUs for a view of the limit, rounded up, or for the topology policy
+	ErrViewImpossible = errors.New("view impossible")     // enough CPU time, but not the CPUs for the view or the topology policy
 	ErrUnknownID      = errors.New("id unknown")          // no container has the id
 	ErrIDTaken        = errors.New("id taken")            // a container of the node has the id
 	ErrBadRequest     = errors.New("bad request")         // invalid limit, guarantee, class, policy or topology policy
@@ -23,6 +23,7 @@ var (
 // figures as text. Kind is an error of the list above, and errors.Is finds it.
 type Refusal struct {
 	ID    string
+	Name  string // name of the container in the text of the error; "": the ID
 	Kind  error
 	Cause Cause
 	Text  string // CauseOther: the reason
@@ -40,7 +41,7 @@ type Refusal struct {
 	Room      Milli          // largest room on a fractional CPU
 	Domain    int            // CauseTopology: highest number of available CPUs in a domain
 	Topology  TopologyPolicy // CauseTopology: the container's topology policy
-	Threads   int            // CauseTopology with whole-cores: CPUs per core, if the view is not a multiple of it; otherwise 0
+	Threads   int            // CauseTopology with whole-cores: CPUs per core, if they do not divide the view; otherwise 0
 	Partial   int            // CauseTopology with whole-cores: CPUs on cores with a reserved, isolated or offline CPU
 }
 
@@ -51,7 +52,7 @@ type Cause uint8
 const (
 	CauseOther    Cause = iota // Refusal.Text has the reason
 	CauseTime                  // CPU time: the sum of limits and guarantees would exceed the usable CPUs
-	CauseWhole                 // whole CPUs: too few CPUs have no sensitive container
+	CauseWhole                 // whole CPUs: too few CPUs are free of sensitive containers
 	CauseFraction              // room for the fraction on a single CPU
 	CauseTopology              // a domain, or whole cores, that the topology policy requires
 	CauseFlexible              // room for the flexible containers
@@ -62,7 +63,10 @@ var causeNames = []string{"refused", "no-time", "no-whole-cpus", "no-fraction", 
 // String returns the name of the cause, which Refusal.Explain uses as Step.Kind.
 func (c Cause) String() string { return nameOf(c, causeNames) }
 
-func (r *Refusal) Error() string { return fmt.Sprintf("%s: %v: %s", r.ID, r.Kind, r.Reason()) }
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("%s: %v: %s", cmp.Or(r.Name, r.ID), r.Kind, r.Reason())
+}
+
 func (r *Refusal) Unwrap() error { return r.Kind }
 
 // Explain returns the refusal as a single step. The step has the CPUs that are available to the container.
@@ -291,8 +295,8 @@ func (n *Node) lacksCPUs(r *Refusal, s int32) {
 	}
 }
 
-// threadsPerCore returns how many CPUs a whole core has. It inspects the free whole cores or, if no whole core is free, all whole cores. If
-// the cores have different numbers of CPUs, it returns the greatest common divisor. It is at least 1.
+// threadsPerCore returns how many CPUs a whole core has. It inspects the free whole cores or, if no whole core is free, all whole
+// cores. If the cores have different numbers of CPUs, it returns the greatest common divisor. The result is at least 1.
 func (n *Node) threadsPerCore(free *cpuset.Set) int {
 	inAny, inFree := 0, 0
 	whole := n.wholeCores.Set().Intersect(*free)

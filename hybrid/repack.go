@@ -7,7 +7,8 @@ import (
 // Repacking rearranges all movable fractions of a domain. It can succeed when single moves fail, but it needs more
 // moves.
 
-// maxRepacked is the maximum number of fractions to repack, because the search for a packing takes too long for more.
+// maxRepacked is the maximum number of fractions to repack. With more fractions, the search for a packing takes too
+// long.
 const maxRepacked = 128
 
 // repackFor rearranges the fractions of a domain so that a container's whole CPUs and fraction fit. It reports
@@ -77,8 +78,8 @@ func (n *Node) isFixed(it *item) bool {
 	return it.isPinned || n.slots[it.slot].fractions() > 1
 }
 
-// applyPacking moves the items to the CPUs of their bins in the packer's solution. The first items get bins of their own after the packed
-// bins; the parameter "alone" is the number of these items. applyPacking reports whether the moves are permitted and within the budget; on
+// applyPacking moves the items to the CPUs of their bins in the packer's solution. The packer has left out the first items, as many
+// as the parameter alone: each of them gets a CPU of its own. applyPacking reports whether the moves are permitted and within the budget; on
 // failure nothing has changed.
 func (n *Node) applyPacking(alone, budget int, domain *cpuset.Set) bool {
 	p := &n.scratch.pack
@@ -157,9 +158,9 @@ func (n *Node) nearest(it *item, cpus *cpuset.Set) int {
 	return best
 }
 
-// improveByRepacking lowers the shared time to the minimum over all arrangements of the fractions, if the budget of
-// moves suffices. As many of the largest fractions as possible get a CPU of their own. The other fractions share
-// CPUs with each other and with the flexible containers. improveByRepacking returns the number of moves.
+// improveByRepacking rearranges all movable fractions to lower the shared time. As many of the largest fractions as
+// possible get a CPU of their own. The other fractions share CPUs with each other and with the flexible containers.
+// improveByRepacking returns the number of moves, at most budget.
 func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
 	if budget <= 0 || shared == 0 || n.hasConfined() {
 		return 0
@@ -261,7 +262,7 @@ func (l *itemList) minBins() int32 {
 		if i+1 < l.count && l.size[i+1] == l.size[i] {
 			continue
 		}
-		// The smaller items after item i do not count. The bin of a large item counts as full if it has no room for item i.
+		// This bound leaves out the items after item i, which are smaller, and the bins of large items without room for item i.
 		for ; joined < large && l.size[large-1-joined] <= 1000-l.size[i]; joined++ {
 			sum += l.size[large-1-joined]
 		}

@@ -44,19 +44,19 @@ const (
 // A TopologyPolicy requires or prefers that the CPUs of a container are near each other. A strict container is refused
 // if its CPUs cannot meet the policy; a best-effort container is then placed without the policy.
 //
-// SingleNUMA, SingleL3 and WholeCores confine a flexible container to a domain: the shared CPUs of a NUMA node, the
-// shared CPUs of an L3 domain, or the cores without sensitive containers.
+// SingleNUMA, SingleL3 and WholeCores confine a flexible container to a domain: a NUMA node, an L3 domain, or the cores
+// without sensitive containers.
 type TopologyPolicy uint8
 
 const (
-	// Prefer minimizes the kinds of cores, NUMA nodes, L3 domains and split cores.
+	// Prefer minimizes the numbers of kinds of cores, NUMA nodes, L3 domains and split cores, in this order.
 	Prefer TopologyPolicy = iota
 	// SingleNUMA takes the CPUs of a single NUMA node.
 	SingleNUMA
 	// SingleL3 takes the CPUs of a single L3 domain.
 	SingleL3
-	// WholeCores takes whole cores, on which no other container runs. A core with a reserved, isolated or offline CPU
-	// is not a whole core.
+	// WholeCores takes whole cores. On the whole cores of a sensitive container, no other container runs. A core with a
+	// reserved, isolated or offline CPU is not a whole core.
 	WholeCores
 	// NoTopology ("none") ignores the topology and the kinds of cores.
 	NoTopology
@@ -139,7 +139,7 @@ type Request struct {
 	// limit, so the field must be 0 or the limit.
 	Guarantee Milli
 
-	Topology TopologyPolicy `json:"Wish"` // former name of the field, which saved overrides of containers have
+	Topology TopologyPolicy `json:"Wish"` // "Wish" is the former name of the field; saved overrides of containers contain it
 	// Immovable forbids moves of the container's fraction.
 	Immovable bool
 }
@@ -186,10 +186,10 @@ type Options struct {
 	UseIsolated bool
 	// MinShared is CPU time that sensitive containers never get, so that flexible containers without a guarantee can
 	// run. The time reserved for flexible containers is the larger of MinShared and the sum of their guarantees.
-	// MinShared applies to the whole node, not to the domain of confined containers.
+	// MinShared applies to the node as a whole, not to each domain to which flexible containers are confined.
 	MinShared Milli
-	// Moves is the maximum number of fractions that an operation may move to lower the shared time. 0 means
-	// DefaultMoves. NoMoves and AnyMoves are valid, too.
+	// Moves is the maximum number of fractions that an operation may move to lower the shared time (Node.Shared). 0
+	// means DefaultMoves. NoMoves and AnyMoves are valid, too.
 	Moves int
 	// RescueMoves is the maximum number of fractions that an operation may move to make room for a request that would
 	// otherwise be refused. 0 means DefaultRescueMoves. NoMoves and AnyMoves are valid, too.
@@ -206,7 +206,8 @@ const (
 // Milli is an amount of CPU time per unit of time, in thousandths of a CPU: 1500 is 1.5 CPUs.
 type Milli int64
 
-// MinLimit is the smallest limit: 1 ms in a period of 100 ms, which is the smallest quota that the kernel accepts.
+// MinLimit is the smallest limit. In a period of 100 ms, it is a quota of 1 ms, and the kernel accepts no smaller
+// quota.
 const MinLimit Milli = 10
 
 // MaxLimit is the largest limit: all CPUs that a cpuset.Set can contain.
@@ -220,15 +221,16 @@ func (m Milli) String() string {
 	return strconv.FormatInt(int64(m), 10) + "m"
 }
 
-// CPUs returns the amount in CPUs, rounded up. This is the size of a container's view.
+// CPUs returns the amount in CPUs, rounded up. For a limit, this is the number of CPUs that a sensitive container sees.
 func (m Milli) CPUs() int { return int((m + 999) / 1000) }
 
 // Quota returns the CPU time that the amount permits in a period, rounded down to nanoseconds. The kernel takes
 // microseconds; the caller truncates or rounds the result.
 func (m Milli) Quota(period time.Duration) time.Duration { return time.Duration(m) * period / 1000 }
 
-// MilliOf converts a quota to an amount, both as microseconds. It rounds to the nearest value, because engines round the
-// quota, and returns 0 without a quota or period, and at least 1 otherwise. Amounts above MaxLimit give MaxLimit + 1.
+// MilliOf converts a quota and its period, both in microseconds, to an amount. It rounds to the nearest amount, because
+// container engines round the quotas that they write. It returns 0 without a quota or period, and at least 1 otherwise.
+// Amounts above MaxLimit give MaxLimit + 1.
 func MilliOf(quotaUs, periodUs int64) Milli {
 	if quotaUs <= 0 || periodUs <= 0 {
 		return 0

@@ -7,10 +7,9 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Restore adds existing grants without moving any container: grants from a saved state, and grants of running
-// containers. CPUs that the node no longer has are stored in Grant.Lost. Restore recomputes the quotas, the weights and the
-// cpusets of flexible grants. The error is a *Refusal that names the invalid or contradicting grant; the node is then
-// unchanged.
+// Restore adds existing grants without moving any container: grants from a saved state, and grants of running containers. CPUs
+// that the node no longer has are stored in Grant.Lost. Restore recomputes the quotas, the weights and the cpusets of flexible
+// grants. The error is a *Refusal that names the invalid or contradicting grant. After an error, the node is unchanged.
 func (n *Node) Restore(grants []Grant) error {
 	n.version++
 	n.resetScratch()
@@ -158,8 +157,8 @@ func (n *Node) isWholeCores(set *cpuset.Set) bool {
 	return !n.partial.Overlaps(set) && n.hasUsableCores(set)
 }
 
-// hasUsableCores reports whether a set has all usable CPUs of a core, for each core of which it has a usable CPU. A container on whole
-// cores retains its CPUs if a core loses a CPU.
+// hasUsableCores reports whether a set has all usable CPUs of a core, for each core of which it has a usable CPU. So the result
+// for a container on whole cores does not change if a core loses a CPU.
 func (n *Node) hasUsableCores(set *cpuset.Set) bool {
 	usable := set.Intersect(n.usable)
 	for cpu := usable.First(); cpu >= 0; cpu = usable.Next(cpu + 1) {

@@ -12,15 +12,15 @@ type search struct {
 	bound  Milli      // lower bound on the shared time
 	moves  int        // number of moves that lead to best
 	budget int        // maximum number of moves
-	tries  int        // remaining number of arrangements to evaluate
+	tries  int        // number of arrangements of the fractions that the search can still evaluate
 	free   cpuset.Set // shared CPUs that sensitive containers may use
 
-	ownItems  int  // number of items of the plan's container
+	ownItems  int  // number of fractions (items) of the plan's container
 	inDomains bool // some flexible containers are confined to domains
 }
 
-// searchTries is the maximum number of arrangements that a search evaluates. It matters on nodes with hundreds of
-// fractions; on a node with 64 CPUs, a search ends earlier. Candidates that are not evaluated do not count.
+// searchTries is the maximum number of arrangements of the fractions that a search evaluates. It matters on nodes with
+// hundreds of fractions; on a node with 64 CPUs, a search ends earlier. Moves that the search skips do not count.
 const searchTries = 2_000
 
 func (s *search) run() {
@@ -46,8 +46,7 @@ func (s *search) run() {
 // container has several items, their moves are free, so a group of moves can still be better.
 func (s *search) isDone() bool { return s.best == s.bound && s.moves <= 1 && s.ownItems <= 1 }
 
-// isBetter reports whether an arrangement with this shared time, reached by this number of moves, is better than the
-// best result so far.
+// isBetter reports whether this shared time, reached with this number of moves, is better than the best result so far.
 func (s *search) isBetter(shared Milli, moves int) bool {
 	return shared < s.best && moves <= s.budget || shared == s.best && shared < s.start && moves < s.moves
 }
@@ -128,8 +127,8 @@ func (s *search) removeFromSums(c *cpuLoad) {
 	}
 }
 
-// trySingleMoves evaluates the move of each fraction to each CPU of distinctTargets and, if the fraction shares its CPU, to a
-// shared CPU.
+// trySingleMoves evaluates the move of each fraction to each CPU of distinctTargets. If the CPU of the fraction has other
+// fractions, trySingleMoves also evaluates the move to a shared CPU, where the fraction is alone.
 func (s *search) trySingleMoves() {
 	for i := range s.scratch.items {
 		it := &s.scratch.items[i]
@@ -165,8 +164,8 @@ func (s *search) evaluateMove(i int32, cpu int) {
 	}
 }
 
-// trySwaps evaluates the exchange of the largest fraction on a CPU of several grants with each smaller fraction that is
-// alone on a CPU.
+// trySwaps takes the largest fraction that shares its CPU with other fractions (largestSharing). It evaluates the
+// exchange of this fraction with each smaller fraction that is alone on a CPU.
 func (s *search) trySwaps() {
 	large := s.largestSharing()
 	if large < 0 {
@@ -213,7 +212,8 @@ func (s *search) largestSharing() int32 {
 	return best
 }
 
-// tryEvacuations evaluates emptying each fractional CPU, and then moving the fraction of largestSharing to that CPU.
+// tryEvacuations tries to move all fractions away from a fractional CPU, for each of these CPUs. It then also tries to move the
+// largest fraction that shares a CPU (largestSharing) to the empty CPU.
 func (s *search) tryEvacuations() {
 	places := s.fractional
 	mark := s.mark()
@@ -232,8 +232,8 @@ func (s *search) tryEvacuations() {
 	}
 }
 
-// distinctTargets returns the fractional CPUs to which a move of an item can help. from is the load of the item's CPU. Of
-// CPUs with equal loads it returns only the nearest CPU, because the shared time would be the same.
+// distinctTargets returns the fractional CPUs to which a move of an item can lower the shared time (canHelp). from is the load of
+// the item's CPU. Of CPUs with equal loads it returns only the nearest CPU, because the shared time would be the same.
 func (s *search) distinctTargets(it *item, from *cpuLoad) []int16 {
 	heldCPUs := s.otherCPUs(it)
 	cpus := s.scratch.targets[:0]
@@ -279,9 +279,9 @@ func (s *search) loadEntry(c *cpuLoad) *int16 {
 	return &s.scratch.targetByLoad[multi][c.used()]
 }
 
-// canHelp reports whether the move of an item between two fractional CPUs can lower the shared time. It considers
-// only the loads of the CPUs, to be fast. If canHelp rejects a move, the move could only help by returning a CPU to
-// the flexible containers.
+// canHelp reports whether the move of an item between two fractional CPUs can lower the shared time. It considers only
+// the loads of the CPUs, to be fast. A move that canHelp rejects could help only if it empties a CPU, which flexible
+// containers can then use.
 func (s *search) canHelp(it *item, from, to *cpuLoad) bool {
 	if Milli(it.milli) > to.room() {
 		return false
@@ -293,13 +293,13 @@ func (s *search) canHelp(it *item, from, to *cpuLoad) bool {
 	if to.sharers == 1 {
 		gain -= to.used()
 	}
-	// If CPUs are lent to flexible containers, a move can help even if sensitive containers then share more time, because
-	// fewer CPUs may have to be lent.
+	// If fractional CPUs are lent to flexible containers (start is above multiUsed), a move can help without a gain: fewer CPUs
+	// may have to be lent.
 	return gain > 0 || s.start > s.tally.multiUsed
 }
 
-// freeCPUFor returns the best shared CPU for an item, or -1: of the fastest kind, then the nearest to the container's
-// other CPUs, then a CPU of a split core.
+// freeCPUFor returns the best shared CPU for an item; -1 if there is none. It prefers CPUs of the fastest kind, then
+// CPUs near the container's other CPUs, then CPUs of split cores.
 func (s *search) freeCPUFor(it *item) int {
 	heldCPUs := s.otherCPUs(it)
 	best, bestDistance := -1, 0
@@ -322,13 +322,13 @@ func (s *search) freeCPUFor(it *item) int {
 	return best
 }
 
-// leastShared returns a lower bound on the shared time of all arrangements of the fractions. A fraction that has a CPU of
-// its own is not shared, but the rest of the CPU is lost to other containers. The largest fractions avoid the most sharing
-// for the least loss. The other CPUs must have room for the other fractions and for the flexible containers, which limits
-// the number of fractions with a CPU of their own.
+// leastShared returns a lower bound on the shared time of all arrangements of the fractions. A fraction that has a CPU of its own
+// is not shared, but the rest of the CPU is lost to other containers. The bound is lowest if the largest fractions have CPUs of their own:
+// they avoid the most shared time, and the lost rests are the smallest. The other CPUs must have room for the other fractions and for the flexible containers. This limits the number of
+// fractions with a CPU of their own.
 func (n *Node) leastShared() Milli {
 	parts := n.tally.fractions
-	rest := Milli(n.tally.open)*1000 - n.tally.room      // sum of the fractions that do not have a CPU of their own
+	rest := Milli(n.tally.open)*1000 - n.tally.room      // sum of the fractions without a CPU of their own; at first all
 	if n.hasConfined() || rest != n.tally.fractionTime { // no bound with domains or closed CPUs
 		return 0
 	}

@@ -46,7 +46,7 @@ func specOf(r *Request) spec {
 	return spec{r.Limit, r.Guarantee, r.Class, r.Policy, r.Topology, r.Immovable}
 }
 
-// guaranteed returns Request.Guaranteed.
+// guaranteed returns the value of Request.Guaranteed.
 func (w *spec) guaranteed() Milli {
 	return GuaranteedTime(w.Class, w.Limit, w.Guarantee)
 }
@@ -64,7 +64,7 @@ func (s *slot) id() string {
 	return s.details.id
 }
 
-// lost returns Grant.Lost.
+// lost returns the value of Grant.Lost.
 func (s *slot) lost() cpuset.Set {
 	if s.details == nil {
 		return cpuset.Set{}
@@ -182,7 +182,7 @@ func (n *Node) dropSlot(s int32) {
 	slot.nextEmpty, n.firstEmpty = n.firstEmpty, s
 }
 
-// link adds a slot to byID and at the end of the order of arrival.
+// link adds a slot to n.byID and at the end of n.order.
 func (n *Node) link(s int32) {
 	slot := &n.slots[s]
 	if id := slot.id(); id != "" {
@@ -206,8 +206,8 @@ func (n *Node) unlink(s int32) {
 	n.order = slices.Delete(n.order, i, i+1)
 }
 
-// A tally holds sums and sorted amounts of the fractional CPUs, so that the shared time of an arrangement can be computed quickly. Summary
-// defines the terms open, lone and multi.
+// A tally holds sums and sorted amounts of the fractional CPUs, from which the node computes its shared time quickly. The comment
+// of Summary defines open, lone and multi CPUs.
 type tally struct {
 	open, multi  int32         // number of open fractional CPUs, and of multi CPUs among them
 	room         Milli         // free time on the open CPUs
@@ -220,8 +220,8 @@ type tally struct {
 	packBins, packRoom int32 // result of packBound(fractions); packBins is -1 if the result is out of date
 }
 
-// newTally returns an empty tally that uses the given memory. A third of the memory is for lone, which never needs more.
-// The rest is for fractions; if this is too little, append allocates new memory.
+// newTally returns an empty tally that uses the given memory. A third of the memory is for the list lone, which never
+// needs more. The rest is for the list fractions. If the rest is too small, append allocates new memory.
 func newTally(amounts []int16) tally {
 	third := len(amounts) / 3
 	return tally{lone: amounts[:0:third], fractions: amounts[third:third], packBins: -1}
@@ -251,9 +251,9 @@ func (l *sortedAmounts) remove(amount Milli) {
 	*l = amounts[:last]
 }
 
-// lend returns the sensitive time on the lone CPUs that must be lent so that flexible containers get the lacking time. l has
-// the sensitive time of each lone CPU. The least loaded CPU is lent first, even if no time is lacking. lend returns impossible
-// if the CPUs have too little room.
+// lend returns the sensitive time on the lone CPUs that the node must lend to flexible containers. l has the sensitive time of
+// each lone CPU, and lacking is the time that the flexible containers need on these CPUs. The least loaded CPUs are lent first,
+// and at least one CPU is lent. If all lone CPUs together have too little room, lend returns impossible.
 func (l sortedAmounts) lend(lacking Milli) (lent Milli) {
 	for _, used := range l {
 		lent += Milli(used)
@@ -278,7 +278,7 @@ func (t *tally) removeFraction(milli Milli) {
 	t.packBins = -1
 }
 
-// add adds a fractional CPU to the sums.
+// add adds a fractional CPU to the sums. It ignores a closed CPU.
 func (t *tally) add(c *cpuLoad) {
 	switch {
 	case c.isClosed:

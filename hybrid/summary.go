@@ -45,7 +45,7 @@ type Summary struct {
 	maxStrict  int32 // Candor: upper bound on the limit of another strict sensitive container (maxStrictLimit)
 
 	shared  uint16 // number of shared CPUs
-	open    uint16 // number of fractional CPUs; Candor: number of open fractional CPUs
+	open    uint16 // Candor: number of open CPUs; Paper: number of fractional CPUs
 	lone    uint16 // number of lone CPUs
 	maxRoom uint16 // Candor: largest room on a multi CPU
 
@@ -132,8 +132,8 @@ func (n *Node) addRooms(s *Summary) {
 	}
 }
 
-// insert inserts the load of a fractional CPU under Paper, after the loads with at least as much room. count is the number of
-// fractional CPUs so far. If the list is full, insert drops the last load.
+// insert inserts a value for a fractional CPU into s.loads under Paper, after the values with at least as much room. count is the
+// number of fractional CPUs so far. If the list is full, insert drops the last value.
 func (s *Summary) insert(load uint16, count int) {
 	i := min(count, summaryLoads+1) - 1
 	for ; i > 0 && load&^loneBit > s.loads[i-1]&^loneBit; i-- {
@@ -146,7 +146,7 @@ func (s *Summary) insert(load uint16, count int) {
 	}
 }
 
-// Free returns Node.Free of the node.
+// Free returns the value of Node.Free for the class.
 func (s *Summary) Free(class Class) Milli {
 	if class == Flexible {
 		return Milli(s.free)
@@ -245,18 +245,18 @@ func (s *Summary) newQuote(r *Request, whole, taken int, shared Milli) (Quote, V
 type Figures struct {
 	Free               [2]int32 // by Class: Summary.Free
 	MaxStrictLimit     int32    // Candor: upper bound on the limit of another strict sensitive container
-	MaxUnlentGuarantee int32    // largest guarantee of another flexible container without additional lent time; -1: none
+	MaxUnlentGuarantee int32    // largest guarantee of another flexible container that adds no lent time; -1: none, not even 0
 	Slack              int32    // Candor: time that can be taken from the CPUs of flexible containers without additional lent time
 	SharedCPUs         uint16   // number of shared CPUs
 	SpareCPUs          uint16   // Summary.SpareCPUs
 	MaxRoom            uint16   // largest room on a fractional CPU
-	PaperMaxRoom       uint16   // Paper: equal to MaxRoom; a group of nodes has the minimum
+	PaperMaxRoom       uint16   // Paper: equal to MaxRoom; for a group of nodes the minimum, unlike MaxRoom
 	PaperMaxTwoRooms   uint16   // Paper: room on the two emptiest fractional CPUs
 	MaxSharedRoom      uint16   // largest room on a fractional CPU whose time is shared already (Paper: 0 if the time of the emptiest CPU is not shared)
-	MinJoinCost        uint16   // lowest sensitive time of other containers that becomes shared if a fraction joins another fractional CPU
+	MinJoinCost        uint16   // lowest sensitive time of other containers that becomes shared if a fraction joins them on a CPU
 	NextLent           uint16   // Candor: sensitive time on the CPU that is lent next
-	SecondLent         uint16   // Candor: sensitive time on the CPU that is lent after the next
-	PaperFirstLent     uint16   // Paper: time that becomes shared with the first flexible container; 0 if the node already has one
+	SecondLent         uint16   // Candor: sensitive time on the CPU that is lent after the CPU of NextLent
+	PaperFirstLent     uint16   // Paper: time that becomes shared with the first flexible container; 0 if the node has one already
 	TakeCPUCost        uint16   // Candor: lent time that is added if a sensitive container takes a shared CPU
 	HasFlexible        bool     // the node has flexible containers
 	IsOpaque           bool     // only the node itself can compute costs

@@ -152,7 +152,7 @@ func (s *Summary) arrangement() arrangement {
 	}
 }
 
-// lentAlone returns the lent time if a fraction has a CPU of its own.
+// lentAlone returns the lent time (Summary) if a fraction has a CPU of its own.
 func (s *Summary) lentAlone(a arrangement, fraction Milli) (Milli, Verdict) {
 	a.free--
 	a.lacking += 1000
@@ -160,7 +160,7 @@ func (s *Summary) lentAlone(a arrangement, fraction Milli) (Milli, Verdict) {
 	return s.lend(&a)
 }
 
-// minSharedJoined returns the lowest sum of lent and newly shared time if a fraction joins other fractions.
+// minSharedJoined returns the lowest sum of lent and newly shared time if a fraction joins other fractions on a CPU.
 func (s *Summary) minSharedJoined(a arrangement, fraction Milli) (Milli, Verdict) {
 	if a.flexible && s.lone > summaryLoads {
 		return impossible, Unknown
@@ -186,7 +186,7 @@ func (s *Summary) minSharedJoined(a arrangement, fraction Milli) (Milli, Verdict
 			best = min(best, used+fraction+lent)
 		}
 		if !a.flexible {
-			break // without lent time, the first CPU is the best, because it has the lowest load
+			break // no time is lent, so the first CPU is the best: it has the lowest load
 		}
 	}
 	if best == impossible {
@@ -195,7 +195,8 @@ func (s *Summary) minSharedJoined(a arrangement, fraction Milli) (Milli, Verdict
 	return best, Known
 }
 
-// lend returns the lent time of an arrangement. Like Node.sharedIfValid, it lends the least loaded lone CPUs first.
+// lend returns the lent time (Summary) of an arrangement. Like Node.sharedIfValid, it lends the least loaded lone CPUs
+// first.
 func (s *Summary) lend(a *arrangement) (lent Milli, verdict Verdict) {
 	lacking, plus, minus := a.lacking, a.addedLoad, a.removedLoad
 	if !a.flexible || lacking <= 0 && a.free+a.multi > 0 {

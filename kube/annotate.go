@@ -178,7 +178,7 @@ func (s *source) insert(at *yaml.Node, aboveComments bool, mappings []string, ke
 	return edit{from, from, indent + strings.Join(lines, end+indent) + end}, nil
 }
 
-// isComment reports whether a line has a comment only, or is empty.
+// isComment reports whether a line is empty or contains only a comment.
 func isComment(line string) bool {
 	text := strings.TrimSpace(line)
 	return text == "" || text[0] == '#'
@@ -233,7 +233,8 @@ func (s *source) fill(parent, name, empty *yaml.Node, mappings []string, key, va
 	return edit{from, from, text}, nil
 }
 
-// replace returns the edit that replaces a value. The value must be on a single line. The new value has the same quotes.
+// replace returns the edit that replaces a value. The old value must be on a single line. The new value gets the quotes of the
+// old value. In JSON, it gets double quotes if the old value has no quotes.
 func (s *source) replace(old *yaml.Node, value string) (edit, error) {
 	from, err := s.offset(old)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // ErrManifest is the error for a manifest that is invalid, or that does not have the form that Annotate or PodTemplate needs.
 var ErrManifest = errors.New("manifest")
 
-// ErrSeveral is the error for a manifest with several objects with pods, none of which is selected. It is an ErrManifest.
+// ErrSeveral is the error for a manifest with several objects with pods, none of which is selected. It wraps ErrManifest.
 var ErrSeveral = fmt.Errorf("%w: several objects with pods", ErrManifest)
 
 // podMetadata maps a kind of object to the path of its pods' metadata.
@@ -148,8 +148,8 @@ func appendObjects(objects []object, o object) []object {
 	return objects
 }
 
-// metadataPath returns the path to the metadata of an object's pods, or nil. An object of an unknown kind has pods if it has containers
-// at one of podTemplates.
+// metadataPath returns the path to the metadata of an object's pods, or nil. An object of an unknown kind has pods if it
+// has a pod template with containers at one of the paths podTemplates.
 func metadataPath(root *yaml.Node, kind string) []string {
 	if path := podMetadata[kind]; path != nil {
 		return path

@@ -61,7 +61,7 @@ func (s *Settings) Set(name, value string) error {
 	return set(s, value)
 }
 
-// Over returns a copy of s with the unset settings filled from a source of lower precedence (below).
+// Over returns a copy of s in which each unset setting has the value of another source, which has a lower precedence than s.
 func (s Settings) Over(below Settings) Settings {
 	return Settings{
 		Class:    either(s.Class, below.Class),

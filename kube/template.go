@@ -53,5 +53,5 @@ func PodTemplate(manifest []byte) (t Template, err error) {
 	return t, nil
 }
 
-// isCustom reports whether an object is not of a kind of Kubernetes itself.
+// isCustom reports whether an object is a custom resource: podMetadata lists all kinds of Kubernetes itself that have pods.
 func isCustom(o object) bool { return podMetadata[child(o.root, "kind").Value] == nil }

@@ -20,8 +20,8 @@ const (
 	RX   Kind = "rx"   // receives the container's packets in softirqs
 	// External is work that another program has measured and reported.
 	External Kind = "external"
-	// Read is the work for readers of the container's log, such as docker logs --follow. The reader causes it, not the
-	// container, so it is shown and never charged.
+	// Read is the work for readers of the container's log, such as docker logs --follow. The reader causes this work, not the
+	// container, so the work is shown and never charged.
 	Read Kind = "read"
 )
 
@@ -39,7 +39,7 @@ const (
 	Exact     Method = "exact"     // the helper serves a single container
 	BPF       Method = "bpf"       // samples of the daemon's system calls, read by a BPF program
 	Registers Method = "registers" // samples of the daemon's registers, read by perf events
-	None      Method = "none"      // the total of the daemon is known, its division is not
+	None      Method = "none"      // the total time of the daemon is known, but not the parts of the containers
 )
 
 // An Account identifies the work of one kind for one container.
@@ -105,8 +105,9 @@ func (b *Book) Charge(id string, k Kind, m Method, d time.Duration) error {
 	return nil
 }
 
-// Credit books CPU time that the cgroup of a container has paid for work that other containers caused, such as the packets of other
-// containers. The error is ErrUnknown if the book does not have the container. A negative time is refused, because totals never decrease.
+// Credit books CPU time that the kernel has counted for a container, although other containers caused the work. An example is the
+// reception of packets for other containers. The error is ErrUnknown if the book does not have the container. A negative time is
+// refused, because totals never decrease.
 func (b *Book) Credit(id string, d time.Duration) error {
 	if d < 0 {
 		return fmt.Errorf("cannot credit %v to container %s: must be 0 or more", d, id)
@@ -146,8 +147,8 @@ type Total struct {
 	Time   time.Duration `json:"-"`
 }
 
-// Totals returns the totals of a container, sorted by the position of the kind in Kinds, and then by the name of the method. It is nil for
-// an unknown container.
+// Totals returns the totals of a container, sorted by the position of the kind in Kinds, and then by the name of the method. The
+// result is nil for an unknown container.
 func (b *Book) Totals(id string) []Total {
 	var all []Total
 	for e, d := range b.containers[id] {

@@ -7,13 +7,14 @@ import (
 
 // A Trend estimates the helper CPU time that a container causes, relative to the elapsed time and to the container's own CPU time. The zero
 // value is a container without helpers.
-type Trend struct{ span, own, charged float64 } // sums in nanoseconds; older parts count less
+type Trend struct{ span, own, charged float64 } // weighted sums in nanoseconds; older parts have less weight
 
 const (
-	trendMemory = 500 * time.Millisecond // a part counts 1/e after this time
+	trendMemory = 500 * time.Millisecond // the weight of a part falls to 1/e after this time
 
-	// Quota corrects the account by these shares per period. A positive account can be spent fast, because the helper time
-	// that it pays for is known. Debt is paid slowly, because the charges of a period arrive in the next periods.
+	// In each period, Quota corrects this share of a positive account (creditShare) or of a debt (debtShare). A positive account can
+	// be spent fast, because the helper time that it pays for is known. Debt is paid slowly, because the charges of a period arrive
+	// in the next periods.
 	creditShare, debtShare = 0.5, 0.1
 )
 
@@ -36,7 +37,7 @@ func (t *Trend) Charged(span time.Duration) time.Duration {
 	return time.Duration(max(t.charged, 0) / t.span * float64(span))
 }
 
-// OwnShare returns the part of the CPU time of the container and its helpers that the container uses itself, 0 to 1.
+// OwnShare returns the CPU time of the container itself, divided by the CPU time of the container and its helpers: 0 to 1.
 func (t *Trend) OwnShare() float64 {
 	if t.charged <= 0 {
 		return 1

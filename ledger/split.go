@@ -30,15 +30,16 @@ func (s *Samples) Total() float64 {
 	return total
 }
 
-// fewReads is the number of read samples up to which a division in proportion to them depends mostly on chance. A daemon that copies many
-// short lines reads a block and writes each line, so that one sample in a thousand is a read.
+// fewReads is a number of read samples. A division in proportion to fewer read samples depends mostly on chance. A daemon that
+// copies many short lines reads a block and writes each line, so that one sample in a thousand is a read.
 const fewReads = 10
 
-// Split divides the CPU time of a daemon among accounts. rest is the time without an account; the sum of all parts is total. Samples in
-// reads and writes of an account's files count fully. A daemon spends the time in other calls before and after reads, so this time is
-// divided in proportion to the read samples. Of the time in user mode, one half is divided in proportion to the read samples, and the
-// other half in proportion to the samples of reads and writes. The fewer read samples there are, the more the samples of reads and writes
-// count instead. Reads and writes of other files take their part too: the daemon's API work is not charged to containers that log.
+// Split divides the CPU time of a daemon among accounts. rest is the time without an account; the sum of all parts and rest is
+// total. The time of each sample in a read or write of an account's file belongs to the account. A daemon spends the time in
+// other calls before and after reads, so this time is divided in proportion to the read samples. The first half of the time in
+// user mode is divided in proportion to the read samples. The second half is divided in proportion to the samples of reads and
+// writes. If there are few read samples (fewReads), the samples of reads and writes partly replace them. The reads and writes of
+// other files (Samples.Rest) get their part of each division. So the daemon's API work is not charged to containers that log.
 func Split(total time.Duration, s Samples) (per map[Account]time.Duration, rest time.Duration) {
 	samples, reads, both := s.Total(), s.Rest.Read, s.Rest.sum()
 	for _, io := range s.Files {

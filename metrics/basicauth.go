@@ -17,7 +17,8 @@ import (
 // maxBcryptCost bounds the CPU time of an attempt: about 1 s at 14, and twice as much with each step.
 const maxBcryptCost = 14
 
-// maxGuesses bounds the networks with a pending guess. Their number cannot exceed the connections that wait for an answer.
+// maxGuesses bounds the number of client networks with a pending guess (see basicAuth). Each pending guess belongs to a
+// connection that waits for an answer.
 const maxGuesses = maxAnswering
 
 // A basicAuth checks the passwords of users against bcrypt hashes. A guess is a password that is not proven. To check a guess, the
@@ -27,7 +28,7 @@ const maxGuesses = maxAnswering
 //     the first request of a network waits for one hash of each other network at most.
 type basicAuth struct {
 	hashes  map[string][]byte // by user
-	other   []byte            // the hash for unknown users: the answer takes as long as for a known user
+	other   []byte            // the hash for unknown users, so that the answer takes as long as for a known user
 	turn    chan struct{}     // holds a token while a hash is computed; the runtime serves blocked senders in order
 	compare func(hash, password []byte) error
 	salt    [32]byte
@@ -60,7 +61,7 @@ func newBasicAuth(users map[string]config.Secret) (*basicAuth, error) {
 	return a, nil
 }
 
-// guard answers a request with next if the request has the name and the password of a user.
+// guard passes a request to the handler next if the request has the name and the password of a user.
 func (a *basicAuth) guard(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	switch a.check(r) {
 	case http.StatusOK:

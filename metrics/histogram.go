@@ -64,6 +64,7 @@ type Histograms struct {
 // A sampledContainer is a container with histograms.
 type sampledContainer struct {
 	Usage
+	name   string // for the log
 	labels []string
 	series []*series
 }
@@ -158,7 +159,7 @@ func (h *Histograms) updateContainers(now time.Duration) {
 			unrecorded++
 		default:
 			if err := h.addContainer(c, now); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				h.log.Warn("histograms: cannot read a container", "container", c.ID, "error", err)
+				h.log.Warn("histograms: cannot read a container", host.LogName(c.DisplayName(), c.ID), "error", err)
 			}
 		}
 	}
@@ -177,7 +178,7 @@ func (h *Histograms) addContainer(c container, now time.Duration) error {
 		usage.Close()
 		return err
 	}
-	added := &sampledContainer{Usage: usage, labels: labels}
+	added := &sampledContainer{Usage: usage, name: c.DisplayName(), labels: labels}
 	for _, w := range h.windows {
 		all := added.windowLabels(w)
 		added.series = append(added.series, &series{w, h.windows[0] / 2, now, first, h.use.WithLabelValues(all...), h.throttled.WithLabelValues(all...)})
@@ -211,7 +212,7 @@ func (h *Histograms) sample(now time.Duration) {
 			continue
 		}
 		if err != nil {
-			h.log.Warn("histograms: cannot read a container that was read before", "container", id, "error", err)
+			h.log.Warn("histograms: cannot read a container that was read before", host.LogName(c.name, id), "error", err)
 			h.removeContainer(id)
 			continue
 		}

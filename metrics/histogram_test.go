@@ -109,9 +109,15 @@ func TestHistogramsEnd(t *testing.T) {
 	if logged := c.bench.log.String(); strings.Count(logged, "not JSON") != 1 {
 		t.Errorf("want the error once in the log: %s", logged)
 	}
+	c.broken = nil
+	c.meters["log-2"].err = errors.New("input/output error")
+	c.sample(70 * ms)
+	if logged := c.bench.log.String(); !strings.Contains(logged, `container=default/log/app id=log-2 error="input/output error"`) {
+		t.Errorf("want the name and the ID in the log: %s", logged)
+	}
 	done, cancel := context.WithCancel(context.Background())
 	cancel()
-	if c.Run(done); c.closed != 5 || len(c.containers) != 0 {
+	if c.Run(done); c.closed != 6 || len(c.containers) != 0 {
 		t.Errorf("%d meters closed, %d containers remain", c.closed, len(c.containers))
 	}
 }

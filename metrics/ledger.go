@@ -15,8 +15,8 @@ import (
 // A HelperReading holds the CPU time that helpers have spent since the start of the agent.
 type HelperReading struct {
 	Containers   []HelperTotals
-	Unattributed map[string]time.Duration // by daemon
-	Dropped      time.Duration            // charges to containers that have ended
+	Unattributed map[string]time.Duration // CPU time for no known container, by daemon
+	Dropped      time.Duration            // CPU time of helpers for containers that have ended
 	Accounts     []ChargedAccount
 }
 

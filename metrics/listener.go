@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits of a connection in the kernel. They bound the memory of a client that does not read, also after the close: a
-// socket with unsent data outlives its file.
+// Limits of a connection in the kernel. They bound the memory that the kernel uses for a client that does not read. The kernel
+// keeps the unsent data of a socket even after the connection is closed.
 const (
 	sendBuffer    = 32 << 10 // bytes; the kernel doubles it
 	receiveBuffer = 16 << 10
@@ -44,7 +44,7 @@ type boundedListener struct {
 type boundedConn struct {
 	net.Conn
 	network netip.Prefix
-	answers bool         // a request is answered; guarded by the listener's mu
+	answers bool         // a request is being answered; guarded by the listener's mu
 	read    atomic.Int64 // bytes since the last request
 }
 
@@ -108,7 +108,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// Close ends Accept, also a waiting call.
+// Close closes the listener. A waiting call of Accept returns with an error.
 func (l *boundedListener) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -153,7 +153,7 @@ func (l *boundedListener) watch(c net.Conn, state http.ConnState) {
 	case http.StateIdle:
 		bounded.read.Store(0)
 		l.change(bounded, false, l.maxWaiting)
-	case http.StateClosed: // its goroutine ends
+	case http.StateClosed: // the goroutine of the connection ends
 		l.forget(bounded)
 	}
 }
@@ -185,13 +185,13 @@ func (l *boundedListener) forget(c *boundedConn) {
 // abort closes a connection and drops its unsent data.
 func (c *boundedConn) abort() {
 	if t, ok := c.Conn.(*net.TCPConn); ok {
-		_ = t.SetLinger(0) // Close follows in any case
+		_ = t.SetLinger(0) // an error has no effect, because Close follows
 	}
 	c.Close()
 }
 
-// clientNetwork returns the addresses that one client, at ADDRESS:PORT, can be assumed to have: one IPv4 address, an IPv6
-// /64, all of the loopback.
+// clientNetwork returns the addresses that one client, at ADDRESS:PORT, can be assumed to have: one IPv4 address, an IPv6 network
+// of length 64, or all addresses of the loopback.
 func clientNetwork(address string) netip.Prefix {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -171,8 +171,8 @@ func (m *Metrics) Disconnected() {
 	m.ready.Store(false)
 }
 
-// A Reason is the label of a counter of refused containers, downgraded containers or failed reports. There are few
-// reasons, because each is a time series. The log has the details.
+// A Reason is the label of a counter of refused containers, refused resizes, downgraded containers or failed reports. There are
+// few reasons, because each is a time series. The log has the details.
 type Reason string
 
 // The reasons of refused containers, failed reports and downgraded containers.
@@ -183,10 +183,10 @@ const (
 	OthersCPUs     Reason = "cpuset" // another program sets the container's cpuset
 	NameTaken      Reason = "name-taken"
 	BadRequest     Reason = "bad-request"
-	Other          Reason = "other" // such as the state's lock, the kernel or the disk
+	Other          Reason = "other" // for example an error of the state's lock, the kernel or the disk
 
 	Unreachable Reason = "unreachable" // the API server does not answer, or not in time
-	Forbidden   Reason = "forbidden"   // the access rights, an admission policy or the token
+	Forbidden   Reason = "forbidden"   // the access rights, an admission policy or the token do not allow the report
 	Conflict    Reason = "conflict"    // another program has written the report
 	Invalid     Reason = "invalid"     // the API server has no such object, or another version of it
 	BadState    Reason = "state"       // the state of the node cannot be read

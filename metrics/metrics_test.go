@@ -209,7 +209,7 @@ func TestUnreadableContainers(t *testing.T) {
 	}
 	b.fault["log"] = errors.New("input/output error")
 	b.shows(t, `!candor_container_cpus{class="flexible"`, `candor_container_cpus{class="sensitive",container="job",namespace="",pod=""} 2`)
-	if !strings.Contains(b.log.String(), "container=log error=\"input/output error\"") {
+	if !strings.Contains(b.log.String(), "container=default/log/app id=log error=\"input/output error\"") {
 		t.Errorf("not in the log: %q", b.log)
 	}
 }

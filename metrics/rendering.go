@@ -44,7 +44,7 @@ type rendering struct {
 
 	done chan struct{} // closed when the fields below are set
 	zip  []byte
-	size int64 // of the text
+	size int64 // bytes of the uncompressed text
 	err  error
 }
 
@@ -180,7 +180,7 @@ type unpacker struct {
 
 var unpackers = sync.Pool{New: func() any { return new(unpacker) }}
 
-// writeText writes the text in chunks, so that a slow client does not keep all of it in memory.
+// writeText writes the text in chunks, so that the whole text of a slow client is not in memory.
 func (p *rendering) writeText(w io.Writer) {
 	u := unpackers.Get().(*unpacker)
 	defer unpackers.Put(u)

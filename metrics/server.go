@@ -50,7 +50,7 @@ func (m *Metrics) Serve(ctx context.Context, address string, web *WebConfig, log
 		return fmt.Errorf("metrics: %w", err)
 	}
 	server := newServer(m.handler(web, log), listener, log)
-	context.AfterFunc(ctx, func() { _ = server.Close() }) // the process ends
+	context.AfterFunc(ctx, func() { _ = server.Close() }) // does not wait for open requests, because the process ends
 	scheme := "http"
 	if web.hasTLS() {
 		scheme = "https"
@@ -111,7 +111,7 @@ func refuseBodies(next http.Handler) http.Handler {
 			return
 		}
 		r.Body = http.NoBody
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // net/http supports it
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // cannot fail: net/http supports deadlines
 		w.Header().Set("Connection", "close")
 		http.Error(w, "requests must not have a body", http.StatusBadRequest)
 	})

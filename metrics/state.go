@@ -89,7 +89,7 @@ func (s *stateCollector) Collect(to chan<- prometheus.Metric) {
 		switch {
 		case errors.Is(err, cgroup.ErrNoGroup), errors.Is(err, fs.ErrNotExist): // the container has ended
 		case err != nil:
-			s.log.Warn("metrics: cannot read a container", "container", c.ID, "error", err)
+			s.log.Warn("metrics: cannot read a container", host.LogName(c.DisplayName(), c.ID), "error", err)
 		default:
 			c.collect(&reading, to)
 		}
@@ -202,7 +202,7 @@ func (c *container) collect(r *host.LiveUsage, to chan<- prometheus.Metric) {
 // view is full and the files in the container show other CPUs than the cpuset. Otherwise it returns 0. isKnown is false if the cpuset is
 // right and candor cannot read the view.
 func viewMismatch(g *host.Grant, r *host.LiveUsage) (differs float64, isKnown bool) {
-	files, _ := r.Observation.Files() // without CPUs for a file that is no view
+	files, _ := r.Observation.Files() // empty if a file is neither the kernel's own nor a file of a view
 	switch {
 	case r.CPUs.Count() != g.Limit.CPUs():
 		return 1, true

@@ -16,8 +16,8 @@
 // the action to execute. It uses no clock and no files, so that it runs on the model of package bandwidth and on a kernel. A
 // [Loop] calls it for the groups of a [Host].
 //
-// A period edge is the moment at which the kernel refills the quota of a group. Each write of a quota also refills the
-// quota at once (tg_set_cfs_bandwidth in kernel/sched/core.c). So in the period of a write, a group can use more CPU time
-// than its quota: the excess leaks. Therefore a Loop writes seldom, and shortly after a period edge, when the group has
-// used little of its quota. The account counts the measured CPU time, so the group pays for leaked CPU time.
+// A period edge is the moment at which the kernel refills the quota of a group. Each write of a quota also refills the quota at
+// once (tg_set_cfs_bandwidth in kernel/sched/core.c). So in the period of a write, a group can use more CPU time than its quota.
+// This excess is called the leak. Therefore a Loop writes seldom, and shortly after a period edge, when the group has used little
+// of its quota. The account counts the measured CPU time, so the group also pays for the leak.
 package quota

@@ -15,7 +15,7 @@ type edge struct {
 
 const (
 	maxContradictions = 3                      // number of contradictions after which the estimate starts again
-	slack             = 100 * time.Microsecond // distance of a reading from the window, because wake-ups are not exact
+	slack             = 100 * time.Microsecond // readings beside the window keep this distance, because wake-ups are imprecise
 )
 
 // newEdge returns an edge with an unknown phase: the window is the whole period.
@@ -23,8 +23,8 @@ func newEdge(period, now time.Duration) edge {
 	return edge{period: period, low: now % period, width: period}
 }
 
-// observe processes the number of period edges between two readings. If the number is 1 and the readings are less than a
-// period apart, the phase is between the readings, so observe narrows the window.
+// observe processes the number of period edges between two readings (passed). If this number is 1 and the readings are less than
+// a period apart, the phase is between the readings, so observe narrows the window.
 func (e *edge) observe(from, to time.Duration, passed uint64) {
 	span := to - from
 	if passed != 1 || span <= 0 || span >= e.period {

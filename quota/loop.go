@@ -45,8 +45,8 @@ type Host interface {
 	Charges(name string) (charged, credited time.Duration)
 	// HelperTime returns the CPU time of all helpers so far. ok is false if the time is not known.
 	HelperTime() (total time.Duration, ok bool)
-	// BookedTime returns the part of the HelperTime that the results of Charges include. Later results include more, but together no
-	// more than the HelperTime.
+	// BookedTime returns the part of the HelperTime that the results of Charges include. Later results of Charges can include
+	// more helper time, but in total never more than HelperTime.
 	BookedTime() time.Duration
 	// Observe receives the state of a group from the Loop after each reading, when the action is done.
 	Observe(name string, s *State)
@@ -72,10 +72,10 @@ type lease struct {
 }
 
 const (
-	maxSleep       = time.Second            // maximum sleep; then the Loop checks for new groups
+	maxSleep       = time.Second            // maximum sleep, after which the Loop checks for new groups
 	renewalTime    = 10 * time.Second       // a lease that ends within this time is renewed
 	jointTime      = 30 * time.Second       // a renewal includes all leases that end within this time, so that renewals are rare
-	leaseMargin    = time.Second            // a lease counts as ended this time before its end
+	leaseMargin    = time.Second            // time before the end of a lease from which the lease counts as ended
 	leaseTimeout   = 10 * time.Second       // timeout of Host.Lease
 	refusalPause   = time.Minute            // time without changes after a refusal of Host.Lease or of the kernel
 	maxBusyPoolAge = 250 * time.Millisecond // maximum age of a pool's reading for a member that needs headroom
@@ -119,8 +119,10 @@ func (l *Loop) Run(ctx context.Context) error {
 	return nil
 }
 
-// controlDue controls the members whose wake time has come. A quiet member waits until the helpers of all groups together have used half
-// of the CPU time that its limit allows in maxQuietAge. Its charges cannot be higher, so it never has debt that it does not pay.
+// controlDue controls the members whose wake time has come. A quiet member (Action.CanWait) waits for at most maxQuietAge, and
+// only while the helpers of all groups together have used at most half of the CPU time that the member's limit allows in a
+// quietTick. The helpers can use more until the next look at their clocks. Such charges reduce the member's quota, but usually
+// do not stop the member.
 func (l *Loop) controlDue(ctx context.Context) {
 	helperTime := sync.OnceValues(l.host.HelperTime)
 	for range len(l.members) {
@@ -130,7 +132,7 @@ func (l *Loop) controlDue(ctx context.Context) {
 			return
 		}
 		if next.canWait && next.state.last.At+maxQuietAge >= nextMultiple(at, quietTick) {
-			if total, ok := helperTime(); ok && total-next.bookedTime <= next.state.Allowance(maxQuietAge)/2 {
+			if total, ok := helperTime(); ok && total-next.bookedTime <= next.state.Allowance(quietTick)/2 {
 				next.wakeTime = nextMultiple(at, quietTick)
 				continue
 			}

@@ -383,7 +383,7 @@ func (h *helperHost) HelperTime() (total time.Duration, ok bool) {
 func (h *helperHost) BookedTime() time.Duration { return h.used }
 
 // TestQuietMembersWait: the loop does not read quiet members while all helpers together have used little CPU time since the reading, but
-// each of them once in maxQuietAge. The limit is a quarter of a CPU, so half of it in maxQuietAge is 625 ms.
+// each of them once in maxQuietAge. The limit is a quarter of a CPU, so half of it in a second is 125 ms.
 func TestQuietMembersWait(t *testing.T) {
 	for _, c := range []struct {
 		canWait bool
@@ -392,9 +392,9 @@ func TestQuietMembersWait(t *testing.T) {
 		age     time.Duration // age of the last reading
 		want    bool
 	}{
-		{canWait: true, used: 600 * ms, age: time.Second},
-		{canWait: true, used: 600 * ms, age: maxQuietAge - 1500*ms},
-		{canWait: true, used: 650 * ms, age: time.Second, want: true},
+		{canWait: true, used: 120 * ms, age: time.Second},
+		{canWait: true, used: 120 * ms, age: maxQuietAge - 1500*ms},
+		{canWait: true, used: 130 * ms, age: time.Second, want: true},
 		{canWait: true, unknown: true, age: time.Second, want: true},
 		{canWait: true, age: maxQuietAge, want: true},
 		{canWait: false, age: time.Second, want: true},

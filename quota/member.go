@@ -35,8 +35,8 @@ func (m *member) update(g Group) {
 	m.Group, m.state.InForce, m.quotaReadAt = g, g.InForce, now()
 }
 
-// isPaying reports whether the member needs a lease, but no headroom: it has debt, or another process could raise its
-// quota.
+// isPaying reports whether the member needs a lease although it needs no headroom. The reason is debt, or another process that
+// could otherwise raise the quota.
 func (m *member) isPaying() bool { return m.needsLease && !m.needsHeadroom }
 
 // measure reads a member's use. While the quota can differ from the limit, measure also reads the quota from time to time,
@@ -98,7 +98,8 @@ func (l *Loop) write(m *member, quota Limit) bool {
 	return true
 }
 
-// freeze freezes or thaws a member. After a refusal, the Loop does not freeze the member for refusalPause.
+// freeze freezes or thaws a member. If the kernel refuses this, the Loop tries to freeze the member again after refusalPause at
+// the earliest.
 func (l *Loop) freeze(m *member, frozen bool) {
 	err := m.Kernel.Freeze(frozen)
 	switch {

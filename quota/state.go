@@ -38,14 +38,14 @@ const (
 	maxEdgelessDecisions = 50                     // number of decisions after which a quota is raised above the limit without a known edge
 	maxEdgelessLow       = 5                      // the same for a quota below the limit
 	leakDivisor          = 10                     // a write is late if more than quota/leakDivisor could leak
-	lowerDivisor         = 50                     // changes of a lowered quota of less than quota/lowerDivisor are not worth a write
-	minLowering          = 500 * time.Microsecond // the same, as CPU time: each write leaks the CPU time between the edge and the write
+	lowerDivisor         = 50                     // minimum change of a lowered quota that is written: quota/lowerDivisor
+	minLowering          = 500 * time.Microsecond // the same bound as CPU time, because each write causes a leak
 	maxDebtTime          = 10 * time.Second       // maximum debt, as the time in which the limit allows this CPU time
 
 	tick         = 100 * time.Millisecond // a calm group (see calmWake) is read at multiples of this time
 	slowTick     = 500 * time.Millisecond // the same for a calm group with savings of a quota or more
 	quietTick    = time.Second            // the same for a calm group that is also quiet (see isQuiet)
-	quietDivisor = 10                     // charges of less than quota/quietDivisor are few
+	quietDivisor = 10                     // a quiet group has charges of less than quota/quietDivisor per period
 	maxQuietAge  = 5 * time.Second        // maximum age of a quiet group's reading
 )
 
@@ -319,13 +319,13 @@ const (
 	minThawedTime  = freezeTick
 	freezeDivisor  = 25 // the group is frozen at a debt of quota/freezeDivisor, and thawed at savings of the same amount
 	maxTooHigh     = 3  // value of tooHigh from which isFreezing is true
-	thawMultiplier = 2  // isFreezing becomes false when the group can use this multiple of the lowest quota itself
+	thawMultiplier = 2  // isFreezing becomes false when the group itself can use this multiple of the lowest quota
 )
 
 // next returns the quota for the next period, and whether it is below the limit.
 func (t *throttle) next(s *State, m Sample) (quota Limit, isLowered bool) {
 	wanted := s.trend.Quota(s.Quota, s.Period, s.Saved)
-	t.isLow = wanted < s.Quota && (s.trend.IsCharged() || s.Saved < -s.Quota) // small debt is the imprecision of the kernel's quota
+	t.isLow = wanted < s.Quota && (s.trend.IsCharged() || s.Saved < -s.Quota) // the kernel's imprecision causes small debt
 	switch {
 	case !s.CanFreeze || !m.IsLeased || !t.isLow:
 		t.isFreezing, t.tooHigh = false, 0

@@ -17,9 +17,9 @@ setups=${SETUPS:-quota,cpuset,candor}
 with_threads=${SETUPS:-quota,quota+threads,cpuset,candor} # for programs that accept a number of threads
 candor=${CANDOR:-bin/candor} go=${GO:-go} python=${PYTHON:-/usr/bin/python3}
 out=$(realpath -m "${OUT:-cookbook}")
-sources=$PWD/scripts
+sources=$PWD/scripts examples=$PWD/docs/examples
 dry=${DRY_RUN:-}
-programs=(jvm go node node-libuv python openmp numpy postgresql postgresql-parallel nginx redis redis-io make cargo go-build pytest jest)
+programs=(jvm go node node-libuv python openmp numpy loader loader-less gpu postgresql postgresql-parallel nginx redis redis-io make cargo go-build pytest jest)
 failed=() skipped=() measured=()
 current=0 total=0
 
@@ -41,7 +41,8 @@ missing() {
 	jvm) if lacks javac; then echo default-jdk-headless; fi ;;
 	go | go-build) if lacks "$go"; then echo golang-go; fi ;;
 	node | node-libuv) if lacks node; then echo nodejs; fi ;;
-	python) if lacks "$python"; then echo python3; fi ;;
+	python | loader*) if lacks "$python"; then echo python3; fi ;;
+	gpu) if ! "$python" -c 'import torch; exit(not torch.cuda.is_available())' 2>/dev/null; then echo "PyTorch and a GPU"; fi ;;
 	openmp) if lacks gcc; then echo gcc libc6-dev; fi ;;
 	numpy)
 		if ! "$python" -c 'import numpy' 2>/dev/null; then echo python3-numpy; fi
@@ -111,6 +112,20 @@ program_node() { measure node "$setups" -- node "$sources/cookbook/pool.js" work
 program_node-libuv() { measure node-libuv "$setups" -- node "$sources/cookbook/pool.js" libuv "$(amount 400)"; }
 program_python() { measure python "$setups" -- "$python" "$sources/wysiwyg/pool.py" "$(amount 200)"; }
 program_numpy() { measure numpy "$with_threads" -- "$python" "$sources/cookbook/matmul.py" "$(amount 100)"; }
+
+# measure_loader NAME WORKERS measures the stand-in for a DataLoader.
+measure_loader() {
+	measure "$1" "$setups" --metric 'batches=batches per second: ([0-9.]+)' --metric 'p99=p99 ms: ([0-9.]+)' --better batches=higher \
+		-- "$python" "$examples/loader.py" "$2" "$(amount 4)"
+}
+
+program_loader() { measure_loader loader cpus; }
+program_loader-less() { measure_loader loader-less cpus-1; }
+
+program_gpu() {
+	measure gpu "$with_threads" --metric 'images=images per second: ([0-9.]+)' --metric 'p99=p99 ms: ([0-9.]+)' --better images=higher \
+		-- "$python" "$examples/gpu.py" inline "$(amount 4)"
+}
 
 program_openmp() {
 	unless_dry gcc -O2 -fopenmp -o "$built/fine" "$sources/wysiwyg/fine.c"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds container engines from their Go modules into a cache, once, and prints the cache directory. Distributions lack these
-# versions: CRI-O, Docker (engine, command line, compose), runc, nerdctl and containerd 1.7. containerd 2 is the build of the
-# other tests. The first build takes long, so CI does not run it. Arguments select programs, such as containerd-1.7.
+# versions: CRI-O, Docker (engine, command line, compose), runc, nerdctl, containerd 1.7 and the engine of Docker 26.1.
+# containerd 2 is the build of the other tests. The first build takes long, so CI does not run it. Arguments select programs, such as containerd-1.7.
 set -euo pipefail
 
 crio=v1.34.0
@@ -11,6 +11,7 @@ docker=v29.9.3+incompatible
 compose=v5.5.1
 nerdctl=v2.2.2
 containerd17=v1.7.35
+docker26=v26.1.5+incompatible
 only=" $* "
 
 cache=${CANDOR_ENGINES:-${XDG_CACHE_HOME:-$HOME/.cache}/candor/engines}
@@ -108,6 +109,16 @@ build_containerd17() {
 	done
 }
 
+# Docker 26.1 is a directory with its engine, because Docker 29 has an engine of the same name. In its source, go.mod is named vendor.mod.
+build_docker26() {
+	local version=${1#v} module=github.com/docker/docker
+	copy "$module@$1"
+	mv source/vendor.mod source/go.mod
+	mv source/vendor.sum source/go.sum
+	mkdir docker-26.1
+	(cd source && go build -tags exclude_graphdriver_btrfs -ldflags "-X $module/dockerversion.Version=${version%+*}" -o ../docker-26.1/dockerd ./cmd/dockerd)
+}
+
 mkdir -p "$cache"
 work=$(mktemp -d "$cache/work.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -119,6 +130,7 @@ build docker-compose "$compose" build_compose
 build nerdctl "$nerdctl" build_nerdctl
 build docker "$docker" build_docker
 build containerd-1.7 "$containerd17" build_containerd17
+build docker-26.1 "$docker26" build_docker26
 ln -sf "$containerd"/* "$cache/"
 mkdir -p "$cache/config/cli-plugins" # of the docker command line
 ln -sf ../../docker-compose "$cache/config/cli-plugins/docker-compose"

@@ -9,6 +9,10 @@ export LC_ALL=C
 cd "$(dirname "$0")/.."
 
 fail() { echo "make push: $*" >&2; exit 1; }
+
+# refused fails because of a step that may follow pushed images.
+pushed=
+refused() { fail "$*${pushed:+; pushed before: $pushed; repeat make push}"; }
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 
@@ -24,16 +28,27 @@ check() {
 	version=${version%@*}
 }
 
+# check_access fails before the first push unless the registry accepts the pushes of the steps.
+check_access() {
+	local repositories=()
+	[[ " $* " != *" images "* ]] || mapfile -t repositories < <(sed 's/:[^:]*@.*//' dist/images.txt)
+	[[ " $* " != *" chart "* ]] || repositories+=("$registry/charts/candor")
+	[ ${#repositories[@]} -gt 0 ] || return 0
+	bin/tools/release/access ${PLAIN_HTTP:+--plain-http} "${repositories[@]}" 2>"$stage/log" || fail "$(tail -1 "$stage/log")"
+}
+
 images() {
-	local reference program pushed
+	local reference program digested
 	while read -r reference; do
 		program=${reference#"$registry/"}
 		program=${program%%:*}
 		mkdir "$stage/$program"
 		tar -C "$stage/$program" -xf "dist/$program-image.tar"
-		pushed=$(bin/tools/release/image push ${PLAIN_HTTP:+--plain-http} "$stage/$program" "${reference%@*}") || exit 1
-		[ "${pushed#*@}" = "${reference#*@}" ] || fail "pushed $pushed, want the digest ${reference#*@}"
-		echo "$pushed"
+		digested=$(bin/tools/release/image push ${PLAIN_HTTP:+--plain-http} "$stage/$program" "${reference%@*}" 2>"$stage/log") ||
+			refused "$(tail -1 "$stage/log")"
+		[ "${digested#*@}" = "${reference#*@}" ] || fail "pushed $digested, want the digest ${reference#*@}"
+		pushed+=${pushed:+, }$digested
+		echo "$digested"
 	done <dist/images.txt
 }
 
@@ -46,7 +61,7 @@ chart() {
 	tar -C "$stage" -xzf "$stage/$name" candor/Chart.yaml
 	touch -r "$stage/candor/Chart.yaml" "$stage/$name"
 	TZ=UTC "$helm" push "$stage/$name" "oci://$registry/charts" ${PLAIN_HTTP:+--plain-http} >"$stage/log" 2>&1 ||
-		fail "cannot push the chart to $registry: $(tail -1 "$stage/log")"
+		refused "cannot push the chart to $registry: $(tail -1 "$stage/log")"
 	digest=$(sed -n 's/^Digest: //p' "$stage/log")
 	[[ $digest =~ ^sha256:[0-9a-f]{64}$ ]] || fail "helm push has printed no digest: $(tail -1 "$stage/log")"
 	mkdir -p bin
@@ -84,6 +99,7 @@ for step; do
 	esac
 done
 check
+check_access "$@"
 for step; do
 	"$step"
 done

@@ -70,8 +70,8 @@ func (a *aheadReader) Next(e *trace.Event) error {
 	return nil
 }
 
-// peek returns the event that the last of the given number of further calls of Next will return, or nil if this event is not in the current
-// batch.
+// peek returns the event of a later call of Next: of the next call if after is 1, of the second call if after is 2, and so on. It
+// returns nil if this event is not in the current batch.
 func (a *aheadReader) peek(after int) *trace.Event {
 	if i := a.returned + after - 1; i < a.current.count {
 		return &a.current.events[i]

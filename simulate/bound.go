@@ -33,7 +33,7 @@ func (b *cellBound) add(limit, sign int64) {
 	}
 }
 
-// minShared returns the lowest shared time if at most the given part of the cell's CPU time, in milli-CPU, is idle.
+// minShared returns the lowest shared time if the idle time (b.idle) is at most slack, in milli-CPU.
 func (b *cellBound) minShared(slack int64) int64 {
 	for b.idle > slack { // too much idle time: the smallest fractions with CPUs of their own lose these CPUs
 		b.pivot++

@@ -17,12 +17,12 @@ type Description struct {
 	CoresOfLargest float64 `json:"coresOfLargest,omitempty"` // CPUs of the largest machine, if the trace has only fractions of this machine
 	MachineCPUs    string  `json:"machineCpus"`              // conversion of machine sizes to whole CPUs
 	Overcommit     float64 `json:"overcommit"`
-	OvercommitIs   string  `json:"overcommitIs"` // the quantities that the overcommit factor multiplies
-	AtStart        string  `json:"atStart"`      // treatment of the containers at time 0
-	Machines       int     `json:"machines,omitempty"`
-	Topology       string  `json:"topology"`
-	Refused        string  `json:"refused"`
-	Removed        string  `json:"removed"`
+	OvercommitIs   string  `json:"overcommitIs"`       // the quantities that the overcommit factor multiplies
+	AtStart        string  `json:"atStart"`            // treatment of the containers at time 0
+	Machines       int     `json:"machines,omitempty"` // Setting.Machines
+	Topology       string  `json:"topology"`           // of each machine
+	Refused        string  `json:"refused"`            // treatment of refused containers
+	Removed        string  `json:"removed"`            // treatment of the containers of a removed machine
 
 	Sensitive string `json:"sensitive"` // selection of the sensitive containers
 	Seed      uint64 `json:"seed"`
@@ -30,7 +30,8 @@ type Description struct {
 	Report *trace.Report `json:"report,omitempty"` // the parts of the source that the events do not contain
 }
 
-// Describe describes a setting for a trace with this header. The text sensitive describes the selection of the sensitive containers.
+// Describe describes a setting for a trace with this header. The parameter sensitive is a text about the selection of the
+// sensitive containers.
 func (s *Setting) Describe(h trace.Header, sensitive string) Description {
 	d := Description{
 		Trace: h.Source, Name: h.Name,

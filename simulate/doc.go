@@ -3,9 +3,9 @@
 //	setting := simulate.Setting{Open: open, CoresOfLargest: 16, Overcommit: 1, Seed: 1}
 //	result, err := simulate.Run(ctx, setting, simulate.Point{Sensitive: simulate.Selection{Share: 0.5}})
 //
-// A [Setting] selects the trace and its machines. A [Point] selects the algorithm, the policy, the scheduler and the sensitive containers of
-// one replay. [Run] replays a point, event by event; [Sweep] replays many points with the same setting on all cores. The same setting and
-// point give the same [Result], except for its [Timing].
+// A [Setting] selects the trace and its machines. A [Point] selects the algorithm, the policy, the scheduler and the sensitive
+// containers of one replay. [Run] replays a point, event by event. [Sweep] replays many points with the same setting, in
+// parallel. The same setting and point give the same [Result], except for its [Timing].
 //
 // # Model
 //

@@ -21,8 +21,8 @@ type Gain struct {
 var gainColumns = []string{"workload", "alone", "shared", "weight"}
 
 // ReadGain reads a CSV file: a first line "workload,alone,shared,weight", and a line for each workload. The columns alone and shared are
-// speeds as in Gain. The column weight is the part of the workload in the sensitive CPU time, on any scale. The name of the file is for
-// error messages.
+// speeds as in Gain. The column weight is the CPU time of containers with this workload, relative to the other workloads; its unit does
+// not matter. Error messages contain the name of the file.
 func ReadGain(r io.Reader, name string) (Gain, error) {
 	c := csv.NewReader(r)
 	c.TrimLeadingSpace = true
@@ -74,7 +74,7 @@ func parseGainLine(fields []string) (alone, shared, weight float64, err error) {
 	return alone, shared, weight, nil
 }
 
-// An Estimate estimates how much faster sensitive containers run than under a quota. It assumes that the measured workloads are typical of
+// An Estimate estimates how much faster sensitive containers run with their CPUs from Candor than under a quota alone. It assumes that the measured workloads are typical of
 // all sensitive containers.
 type Estimate struct {
 	Gain
@@ -85,7 +85,7 @@ type Estimate struct {
 type Worth struct {
 	label string
 	Speed float64 `json:"speed"`      // mean speed of the sensitive containers
-	Milli float64 `json:"quotaMilli"` // mean over time of the quota that would do the same work as the sensitive containers
+	Milli float64 `json:"quotaMilli"` // quota with which the sensitive containers would do the same work, mean over time
 }
 
 // Estimate returns the estimate for the points with these results.

@@ -37,7 +37,7 @@ func (r *run) request(e *trace.Event) fleet.Request {
 	}
 }
 
-// place places a container in the fleet, and counts the result. The run drops refused containers.
+// place places a container in the fleet, and updates the counts of r.result. The run drops refused containers.
 func (r *run) place(c fleet.ContainerID) error {
 	r.current.Resources = r.memory[:]
 	limit, isSensitive := sensitive(&r.current)
@@ -77,7 +77,8 @@ func (r *run) endContainer(c fleet.ContainerID) {
 	r.bound.add(limit, -1)
 }
 
-// release releases a container, and measures the duration of some of the releases. It reports whether the container existed.
+// release releases a container. It measures the duration of the release if the release belongs to the sample
+// (clock.isSampledEnd). It reports whether the container existed.
 func (r *run) release(c fleet.ContainerID) (existed bool) {
 	if !r.clock.isSampledEnd() {
 		_, existed = r.fleet.Release(c)

@@ -25,7 +25,7 @@ type Result struct {
 	R float64 `json:"r"`
 
 	Placed          int64 `json:"placed"`          // number of decisions that found a node
-	RefusedView     int64 `json:"refusedView"`     // number of sensitive containers: a node had room, but no node had the CPUs for the view
+	RefusedView     int64 `json:"refusedView"`     // refused sensitive containers: nodes had room, but not the CPUs for the view
 	RefusedCapacity int64 `json:"refusedCapacity"` // number of containers for which no node had room
 	Resubmitted     int64 `json:"resubmitted"`     // number of containers that were submitted again, because their machine was removed or shrank
 

@@ -29,7 +29,7 @@ type run struct {
 	started  time.Time
 	result   Result
 
-	decisionsSensitive int64
+	decisionsSensitive int64 // number of placement decisions for sensitive containers
 	refusedUnavoidably int64 // number of refusals for the view that Result.RBound counts
 }
 

@@ -17,9 +17,9 @@ const maxScale = 64
 // errTargetMissed stops a replay that can no longer meet the target.
 var errTargetMissed = errors.New("target missed")
 
-// FewestMachines finds, for each point, the smallest number of machines that meets the target (see ResizeMachines), and returns the results
-// with these numbers. The binary search finds the minimum if more machines never give a worse result. In any case, FewestMachines has also
-// tried the returned number minus 1, which does not meet the target.
+// FewestMachines finds, for each point, the smallest number of machines that meets the target (see ResizeMachines), and returns
+// the results with these numbers. The binary search finds the minimum if more machines never give a worse result. In any case,
+// the returned number minus 1 does not meet the target: FewestMachines has tried that number, unless it is 0.
 func FewestMachines(ctx context.Context, s Setting, points []Point, t Target) ([]Result, error) {
 	if err := s.Check(); err != nil {
 		return nil, err

@@ -48,8 +48,8 @@ func (m *Machine) layers() (layers []layer, nested bool) {
 	return layers, true
 }
 
-// areNested reports whether each domain in small lies within a single domain in large. Both lists partition the same
-// CPUs.
+// areNested reports whether each domain of the list small lies within a single domain of the list large. Both lists
+// partition the same CPUs.
 func areNested(large, small []Domain) bool {
 	for i := range small {
 		n := 0
@@ -65,9 +65,9 @@ func areNested(large, small []Domain) bool {
 	return true
 }
 
-// Description returns the machine in the notation of Parse, or "" if the domains do not nest or differ in size,
-// because the notation cannot express this. The description contains only the counts of domains and CPUs. It omits IDs,
-// distances, offline and isolated CPUs, capacities and frequencies.
+// Description returns the machine in the notation of Parse. It returns "" if the domains do not nest or differ in size,
+// because the notation cannot express such a machine. The description contains only the counts of domains and CPUs. It
+// omits IDs, distances, offline and isolated CPUs, capacities and frequencies.
 func (m *Machine) Description() string {
 	layers, nested := m.layers()
 	if !nested {

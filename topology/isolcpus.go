@@ -11,8 +11,8 @@ import (
 // needed for kernels before 4.2, which do not have /sys/devices/system/cpu/isolated.
 //
 // The value of isolcpus= is [flag,…,]list. If it has flags (nohz, managed_irq), but "domain" is not one of them, the
-// kernel does not isolate the CPUs from the scheduler. As in the kernel, an invalid list isolates no CPU, and the last
-// isolcpus= counts.
+// kernel does not isolate the CPUs from the scheduler. As in the kernel, an invalid list isolates no CPU, and only the
+// last isolcpus= applies.
 func parseIsolcpus(cmdline string, possible cpuset.Set) cpuset.Set {
 	var isolated cpuset.Set
 	for word := range strings.FieldsSeq(cmdline) {
@@ -32,7 +32,7 @@ func parseIsolcpus(cmdline string, possible cpuset.Set) cpuset.Set {
 }
 
 // cutFlags removes the flags from the value of isolcpus=. hasDomain reports whether the value isolates CPUs from the
-// scheduler's domains, which is the default without flags.
+// scheduler's domains. This is the default without flags.
 func cutFlags(value string) (list string, hasDomain bool) {
 	hasFlags := false
 	for {

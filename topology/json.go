@@ -36,7 +36,7 @@ type (
 		ID        int        `json:"id"`
 		CPUs      cpuset.Set `json:"cpus"`
 		Distances []int      `json:"distances"`        // distance to each node, in the order of nodes
-		Memory    []int      `json:"memory,omitempty"` // absent: exactly the listed nodes have memory, or this is unknown
+		Memory    []int      `json:"memory,omitempty"` // absent: exactly the listed nodes have memory, or memory is unknown
 	}
 	cpuJSON struct {
 		ID       int  `json:"id"`

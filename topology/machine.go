@@ -19,7 +19,7 @@ import (
 // domain and core. Offline CPUs are in none, because Linux does not report their location. A Machine
 // is read-only after its construction.
 type Machine struct {
-	Sockets []Socket   // in ascending order of their lowest CPU; Nodes, L3s and Cores have the same order
+	Sockets []Socket   // in ascending order of their lowest CPU; Nodes, L3s and Cores are sorted in the same way
 	Nodes   []NUMANode // nodes that have online CPUs; at least one
 	L3s     []Domain   // L3 domains; equal to the NUMA nodes if the kernel reports no L3
 	Cores   []Domain

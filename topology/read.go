@@ -33,10 +33,10 @@ func ReadHost() (*Machine, error) { return Read(os.DirFS("/")) }
 //
 // Read omits NUMA nodes without online CPUs.
 //
-// Read returns an error if files contradict each other, such as a CPU in two nodes, or two CPUs that report
-// different CPUs for their core. Other errors are a malformed file, a file that is longer than the kernel writes it, and an online CPU
-// whose number is too large for a cpuset.Set. The error names the file. Only the lists of performance and efficiency cores never cause an
-// error.
+// Read returns an error if files contradict each other, such as a CPU in two nodes, or two CPUs that report different CPUs for
+// their core. Other errors are a malformed file, a file that is longer than any kernel file, and an online CPU whose number is
+// too large for a cpuset.Set. The error names the file. The lists of performance and efficiency cores, the capacities and the
+// maximum frequencies never cause an error.
 func Read(fsys fs.FS) (*Machine, error) {
 	for range attempts {
 		m, steady, err := readOnce(fsys)

@@ -26,9 +26,9 @@ func (e *SyntaxError) Error() string {
 		shorten(e.Description), e.Reason)
 }
 
-// Parse builds a machine from hwloc's synthetic notation: a list of levels from the largest to the smallest. The
-// number of a level is its count in each object of the previous level. For example, "pack:2 numa:2 l3:2 core:4 pu:2"
-// has 2 sockets, 2 NUMA nodes per socket, 2 L3 domains per node, 4 cores per L3 domain and 2 CPUs per core. These are 64 CPUs.
+// Parse builds a machine from hwloc's synthetic notation: a list of levels from the largest to the smallest. The number after a
+// level is the number of its objects in each object of the previous level. For example, "pack:2 numa:2 l3:2 core:4 pu:2" has 2
+// sockets, 2 NUMA nodes per socket, 2 L3 domains per node, 4 cores per L3 domain and 2 CPUs per core. These are 64 CPUs.
 //
 // The levels are package (or socket), numanode (or node), l3, core and pu. The levels machine, group, die, l1, l2, l4 and l5 only multiply
 // the number of objects in the levels after them. A name can be abbreviated to two or more letters, in upper or lower case. Parse accepts
@@ -39,8 +39,8 @@ func (e *SyntaxError) Error() string {
 // or numa, there is a single socket or node. Without l3, the machine has no L3. Parse ignores attributes such as
 // "(memory=16GB)", except for "indexes=", which is an error.
 //
-// Unlike in hwloc, the CPUs are numbered as on most Linux machines: the first CPU of each core, then the second CPU of each core. All CPUs
-// are online. Distances are 10 (local), 12 (same socket) and 21. Errors are of type *SyntaxError.
+// Unlike in hwloc, the CPUs are numbered as on most Linux machines: the first CPU of each core, then the second CPU of each core.
+// All CPUs are online. Distances are 10 (local), 12 (same socket) and 21 (otherwise). Errors are of type *SyntaxError.
 func Parse(description string) (*Machine, error) {
 	levels, err := parseLevels(description)
 	if err == nil {

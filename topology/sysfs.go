@@ -22,7 +22,7 @@ type facts struct {
 	distanceTo                []int      // node number of each column of nodeFacts.distances; nil: unknown
 	memory                    cpuset.Set // numbers of the nodes with memory; empty: unknown
 	kinds                     []Kind     // kinds in the kernel's lists; nil: a single kind, or unknown
-	kindsKnown                bool
+	kindsKnown                bool       // the kernel's lists determine the kinds; if false, the speeds do (KindsBySpeed)
 }
 
 // A cpuFacts is the kernel's information about an online CPU. An unknown set is empty, and an unknown number is -1.
@@ -46,7 +46,8 @@ type nodeFacts struct {
 	distances []int // nil: unknown
 }
 
-// readFacts reads the facts. online is the content of the list of online CPUs. listed reports whether that list exists.
+// readFacts reads the kernel's information about the CPUs and the NUMA nodes. online is the content of the list of
+// online CPUs. listed reports whether that list exists.
 func (t *fileReader) readFacts(online []byte, listed bool) (*facts, error) {
 	f := &facts{}
 	present, err := t.findCPUs(f, online, listed)
@@ -109,8 +110,9 @@ func (t *fileReader) findCPUs(f *facts, list []byte, listed bool) (present cpuse
 	return present.Union(online), nil
 }
 
-// listDirectories returns the CPUs that have a directory. A set cannot contain ids above its range. If the list of
-// online CPUs is known, such ids belong to offline CPUs, and listDirectories ignores them; otherwise they are an error.
+// listDirectories returns the CPUs that have a directory. A set cannot contain ids of cpuset.Max and above. If the list
+// of online CPUs exists, such ids belong to offline CPUs, and listDirectories ignores them. Otherwise such an id is an
+// error.
 func (t *fileReader) listDirectories(listed bool) (s cpuset.Set, err error) {
 	ids, err := t.listNumbered(cpuDir, "cpu")
 	if err != nil {

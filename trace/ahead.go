@@ -47,7 +47,7 @@ func (a *readAhead) fill(in io.Reader) {
 	}
 }
 
-// Read implements io.Reader. It returns the bytes of the source, and then its error.
+// Read implements io.Reader. It returns the bytes of the source, and then the error of the source.
 func (a *readAhead) Read(p []byte) (int, error) {
 	for len(a.rest) == 0 {
 		if a.now.err != nil {

@@ -34,7 +34,7 @@ type azure struct {
 	unsorted
 	vms   map[uint64]bool   // hashes of the names that were read
 	tasks map[uint64]uint32 // number of VMs read so far, by deployment
-	last  Micros            // time of the last sample
+	last  Micros            // time of the last sample, which is the latest deletion
 }
 
 // openAzure opens a vmtable.csv. The options machines, cores and memory (GiB) are required.

@@ -26,8 +26,8 @@ import (
 //	          shape; a new shape follows its number
 //	End       slot
 //
-// A shape is the common part of similar containers: CPU, memory, class, priority, flags. The slot of a Submit is not written, because it
-// follows from the previous events: it is the slot that was released last.
+// A shape is the common part of similar containers: CPU, memory, class, priority, flags. The slot of a Submit is not written,
+// because it follows from the previous events: it is the slot that was released last, or a new slot if no slot is free.
 const (
 	compactMagic = "candor trace 1\n"
 	compactEnd   = "ctrace\n\x00"
@@ -48,7 +48,7 @@ const (
 	tagKind     = 7
 	tagNewShape = 1 << 3
 	tagAtStart  = 1 << 3
-	tagReason   = 3 // shift
+	tagReason   = 3 // number of bits below the reason
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

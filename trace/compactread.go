@@ -22,7 +22,7 @@ type compact struct {
 	unzip  *zstd.Decoder
 
 	raw    []byte // the decoded block, followed by zeros for reads of a corrupt event beyond the end
-	length int    // of the block without the zeros
+	length int    // length of the block in raw, without the zeros
 	at     int    // offset of the next event in raw
 	left   uint32 // number of unread events in the block
 	stored []byte

@@ -19,5 +19,5 @@
 // appearance. The removal of a machine does not end containers in the stream: the replay decides about the containers that it has placed
 // there. The Ends of these containers can follow later.
 //
-// CPU and memory are in the unit [Header.Unit], in which the numbers of the source are exact. [Unit.Milli] converts CPU to milli-CPU.
+// CPU and memory are integers in the unit [Header.Unit], which depends on the source. [Unit.Milli] converts CPU to milli-CPU.
 package trace

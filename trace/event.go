@@ -67,10 +67,10 @@ const (
 // An Event is an event of the trace. Fields that are not listed for its Kind are 0.
 type Event struct {
 	Time      Micros
-	Job       uint64 // the source's number, or a hash of its name
-	Machine   uint32 // dense, in the order of first appearance; the same if a machine returns
-	Container uint32 // slot; dense, reused after the End
-	Task      uint32 // within its job
+	Job       uint64 // number of the job in the source, or a hash of the job's name
+	Machine   uint32 // number of the machine: dense, in the order of first appearance; the same if a machine returns
+	Container uint32 // number of the container's slot: dense, reused after the End
+	Task      uint32 // number of the task within its job
 	CPU       int32  // capacity or request, in Header.Unit
 	Memory    int32  // capacity or request, in Header.Unit
 	Kind      Kind

@@ -129,7 +129,7 @@ func (g *google) step(e *Event) (bool, error) {
 		}
 	}
 	switch {
-	case !g.more.tasks: // without more tasks, the trace ends: machines have events for a month, even if only some parts of the tasks exist
+	case !g.more.tasks: // the trace ends with its tasks; the events of machines can continue for the rest of the month
 		return false, io.EOF
 	case g.more.machines && g.machines.time <= g.tasks.time:
 		g.more.machines = false

@@ -46,7 +46,8 @@ func (g *google) submit(e *Event, known bool) (bool, error) {
 	return false, nil
 }
 
-// schedule processes a SCHEDULE row. It only checks the machine that the source had selected, because a replay places the container itself.
+// schedule processes a SCHEDULE row. It checks the machine in the row, but does not use it, because a replay places the container
+// itself.
 func (g *google) schedule(e *Event, slot uint32, known bool) (bool, error) {
 	t := g.tasks
 	machine, ok := parseUint(t.field(columnMachine))

@@ -48,7 +48,7 @@ func (u Unit) Milli(cpu int32, coresOfLargest float64) int64 {
 // A Class is a class of containers in the source.
 type Class struct {
 	Name      string `json:"name"`
-	Sensitive bool   `json:"sensitive"` // the source calls the class latency-sensitive, so that replays can treat it as sensitive
+	Sensitive bool   `json:"sensitive"` // latency-sensitive in the source; replays can treat the containers as sensitive
 }
 
 // A Header holds the facts about a trace that are known before its events are read. Unknown counts are 0.

@@ -36,7 +36,7 @@ type kubeContainer struct {
 // name returns NAMESPACE/NAME of the pod.
 func (o *kubePodObject) name() string { return o.Metadata.Namespace + "/" + o.Metadata.Name }
 
-// addPod reads the next pod, and adds it if it needs resources.
+// addPod reads the next pod, and adds the pod to k.pods if the pod needs resources.
 func (k *kubectl) addPod() error {
 	var o kubePodObject
 	if err := k.list.decode(&o); err != nil {
@@ -75,7 +75,8 @@ func (k *kubectl) addPod() error {
 	return nil
 }
 
-// needsResources reports whether a pod has a node and has not ended. If k.submits is set, a pod that waits for a node counts, too.
+// needsResources reports whether a pod has a node and has not ended. If k.submits is set, it also returns true for a pod that
+// waits for a node.
 func (k *kubectl) needsResources(o *kubePodObject) (bool, error) {
 	name, node := o.name(), o.Spec.NodeName
 	switch o.Status.Phase {
@@ -96,7 +97,7 @@ func (k *kubectl) needsResources(o *kubePodObject) (bool, error) {
 	return true, nil
 }
 
-// checkPodFits returns an error for a request that is larger than the largest node.
+// checkPodFits returns an error if a request is larger than the largest node.
 func (k *kubectl) checkPodFits(c capacity) error {
 	if fault, ok := errors.AsType[*SyntaxError](k.checkFits(c, &table{})); ok {
 		return errors.New(fault.Problem + ": " + fault.Detail)
@@ -104,9 +105,9 @@ func (k *kubectl) checkPodFits(c capacity) error {
 	return nil
 }
 
-// requests returns the total request of a pod, as kube-scheduler computes it. One value is the sum of all containers and sidecars. The
-// other is the largest sum of an init container and the sidecars before this init container. The request is the higher value plus the pod's
-// overhead. asks reports whether any container requests CPU.
+// requests returns the total request of a pod, as kube-scheduler computes it. The request is the higher of two values, plus the
+// pod's overhead. The first value is the sum of all containers and sidecars. The second value is the largest sum of an init
+// container and the sidecars that precede it. asks reports whether any container requests CPU.
 func (o *kubePodObject) requests() (sum capacity, asks bool, err error) {
 	var cpu, memory, initCPU, initMemory int64
 	add := func(r kubeResources, isInit bool) {
@@ -115,7 +116,7 @@ func (o *kubePodObject) requests() (sum capacity, asks bool, err error) {
 			err = e
 		}
 		asks = asks || r["cpu"] != ""
-		if isInit { // it ends before the containers start
+		if isInit { // an init container ends before the containers start
 			initCPU, initMemory = max(initCPU, cpu+int64(c.cpu)), max(initMemory, memory+int64(c.memory))
 			return
 		}

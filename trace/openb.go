@@ -165,7 +165,7 @@ func (r *openb) addPod(t *table) error {
 	return nil
 }
 
-// readLife reads the start and the end of a pod, and returns nil for a pod that never started, unless r.submits is set.
+// readLife reads the start and the end of a pod. If r.submits is false, it returns nil for a pod that never started.
 func (r *openb) readLife(t *table) (*lifetime, error) {
 	start, reason := openbScheduled, Finished
 	switch phase := string(t.fields[openbPhase]); phase {

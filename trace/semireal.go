@@ -11,10 +11,10 @@ import (
 // semiRealEnd is the time of the last machine event of the real month.
 const semiRealEnd = 2_506_136 * Second
 
-// Parameters of the semi-real month that the data do not contain.
+// Parameters of the semi-real month that the data do not contain. The parts are the available files of the table task_events.
 const (
 	longAge   = 2000 * Second // a container that is older than this at the end of the parts counts as long
-	lasting   = 0.62          // share of long containers that are replaced when they end; with this value, the load remains as in the parts
+	lasting   = 0.62          // share of ended long containers that are replaced; with 0.62, the requested CPU stays as in the parts
 	taskScale = 1.6           // factor for the tasks of a job: the job table has only 15.9 of 25.4 million tasks
 	taskLeast = 0.34          // minimum share of a job's duration for which a task runs
 )
@@ -43,7 +43,7 @@ type semiReal struct {
 	rowTime Micros   // time of row; math.MaxInt64 after the last job
 	ready   bool     // row is valid and not used yet
 	real    bool     // the parts have not ended yet
-	started []Micros // start of the container in each slot, during the parts
+	started []Micros // start of the container in each slot; only set during the parts
 	last    Micros
 }
 

@@ -24,8 +24,8 @@ func (s *source) Header() Header { return s.header }
 // Report implements Reader.
 func (s *source) Report() Report { return Report{s.skipped.counts, s.notes.counts} }
 
-// forgive counts an invalid part and returns nil if the reader is lenient. If the reader is not lenient, or for other kinds of errors, it
-// returns err.
+// forgive returns nil if the reader is lenient and err is a *SyntaxError, which forgive then counts as a skipped part. Otherwise
+// it returns err.
 func (s *source) forgive(err error) error {
 	var fault *SyntaxError
 	if !s.lenient || !errors.As(err, &fault) {
@@ -60,7 +60,7 @@ func (s *source) addCapacity(c capacity) {
 	s.largest.memory = max(s.largest.memory, c.memory)
 }
 
-// checkFits returns an error for a request that is larger than the largest machine.
+// checkFits returns an error if a request is larger than the largest machine.
 func (s *source) checkFits(c capacity, t *table) error {
 	switch {
 	case c.cpu > s.largest.cpu:

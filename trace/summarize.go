@@ -32,7 +32,7 @@ type slotNow struct {
 	live  bool
 }
 
-// Indexes of requests and hours.
+// Indexes of summarizer.requests (containers that existed at the start, new containers) and of summarizer.hours.
 const (
 	held, fresh     = 0, 1
 	containers, job = 0, 1

@@ -68,7 +68,7 @@ type ClassTimes struct {
 	Duration Quantiles `json:"durationSeconds"` // of the containers that start and end during the trace
 }
 
-// A LoadPoint has the averages of an interval of time.
+// A LoadPoint has the averages over an interval of time.
 type LoadPoint struct {
 	Seconds   float64 `json:"seconds"` // end of the interval
 	Requested float64 `json:"requestedCores"`

@@ -11,7 +11,8 @@ type loadSums struct{ requested, capacity, running int64 }
 // maxLoadPoints bounds the number of intervals of a loadLine.
 const maxLoadPoints = 512
 
-// A loadLine sums up the load in intervals of equal width. If there are too many intervals, it merges pairs of intervals.
+// A loadLine integrates the loadSums over intervals of equal width. If there are more than maxLoadPoints intervals, it merges
+// pairs of intervals.
 type loadLine struct {
 	width Micros
 	last  Micros
@@ -21,7 +22,7 @@ type loadLine struct {
 // A loadPart holds the integrals of the loadSums over the time of an interval. They are floats, because integers of 64 bits would overflow.
 type loadPart struct{ requested, capacity, running, time float64 }
 
-// add adds a load that lasts from one time to another.
+// add adds loadSums that are constant between two times.
 func (l *loadLine) add(from, to Micros, is loadSums) {
 	for int64(to/l.width) >= maxLoadPoints {
 		l.halve()
@@ -60,7 +61,8 @@ func (l *loadLine) halve() {
 	l.parts = l.parts[:(len(l.parts)+1)/2]
 }
 
-// points returns the averages of each interval, and the average load of the whole time.
+// points returns the averages of each interval. The second result is the requested CPU divided by the CPU of the machines, over
+// the whole time.
 func (l *loadLine) points(cores func(float64) float64) ([]LoadPoint, float64) {
 	var list []LoadPoint
 	var requested, capacity float64

@@ -14,7 +14,7 @@ type synthetic struct {
 	header   Header
 	machines []machineState
 	first    []batch // jobs that run at the start
-	at       int     // number of machines that were returned so far
+	at       int     // number of machines for which Next has returned an event
 	nextJob  uint64
 	scale    float64    // number of machines relative to the real cell
 	most     float64    // maximum number of tasks of a job; lower in a small cell

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// The constants of this file describe the cell of Google's trace. They are from a published study (Reiss et al., SoCC 2012) and from
-// statistics of the trace's tables.
+// The constants of this file describe the cell (Google's word for a cluster) of Google's trace. They are from a published study
+// (Reiss et al., SoCC 2012) and from statistics of the trace's tables.
 
 // cellMachines is the number of machines in the real cell at the start. All other counts are for a cell of this size.
 const cellMachines = 12477
@@ -65,8 +65,8 @@ type cellClass struct {
 	sizes    []sizeQuantile // quantiles of the tasks per job
 	median   float64        // of the duration of short containers in seconds; log-normal distribution
 	sigma    float64
-	spread   [2]float64 // share of containers with DifferentMachines: running, arriving
-	priority [2]uint8   // most frequent priority: running, arriving
+	spread   [2]float64 // share of containers with DifferentMachines, by population (running, arriving)
+	priority [2]uint8   // most frequent priority, by population (running, arriving)
 }
 
 // maxJobSize is the maximum number of tasks of a job.

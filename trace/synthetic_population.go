@@ -12,7 +12,7 @@ type population struct {
 	slots   slots
 	rng     *rand.Rand
 	cell    *[2][4]cellShapes
-	turns   [2][4][33]evenSequence // for draw, by population, class and bits.Len of the job's number of tasks; index 0: for size
+	turns   [2][4][33]evenSequence // for draw, by population, class and bits.Len of the number of tasks; index 0: for method size
 	times   [4][33]evenSequence    // for the durations of jobs, by class and bits.Len of the number of tasks
 	live    []member               // by slot
 	waiting pool[member]           // containers that will be resubmitted
@@ -181,7 +181,7 @@ func (p *pool[T]) put(v T) uint32 {
 
 func (p *pool[T]) free(i uint32) { p.idle = append(p.idle, i) }
 
-// nextTask returns the next task of a job, and plans the following task for less than a millisecond later.
+// nextTask returns the next task of a job, and plans the task after it within the following millisecond.
 func (c *population) nextTask(now Micros, i uint32) batch {
 	b := &c.batches.all[i]
 	this := *b

@@ -4,7 +4,7 @@ package trace
 type due struct {
 	time  Micros
 	order uint64 // kind in the high bits, sequence number in the low bits
-	ref   uint32
+	ref   uint32 // by kind: a machine, a slot, a class, or a number in population.waiting or population.batches
 }
 
 // Kinds of due events. At equal times, lower kinds are first: machines, then ends, then starts.

@@ -30,7 +30,7 @@ func (r *synthetic) newHour(now Micros) {
 	r.plan(now+Hour, dueHour, 0)
 }
 
-// calendar returns the hour of the day, and weekend is 1 at the weekend, otherwise 0.
+// calendar returns the hour of the day. weekend is 1 at the weekend, and 0 on other days.
 func (r *synthetic) calendar() (weekend int, hour int64) {
 	since := r.hour + firstHour // hours since the start of the first Sunday
 	if day := since / 24 % 7; day == 0 || day == 6 {

@@ -102,7 +102,7 @@ func (t *table) split(line []byte) error {
 	return nil
 }
 
-// commas returns a word in which the highest bit of a byte is set if the same byte of the word eight is a comma.
+// commas returns a word in which the highest bit of a byte is set if the same byte of the parameter eight is a comma.
 func commas(eight uint64) uint64 {
 	const each, low = 0x0101010101010101, 0x7f * 0x0101010101010101
 	eight ^= ',' * each // bytes with a comma are 0 now
@@ -157,7 +157,7 @@ func (t *table) fill() error {
 	return nil
 }
 
-// lastLine returns the unread rest at the end of the file, and then io.EOF.
+// lastLine returns the unread rest at the end of the file, or an error if t.whole is set. The next call returns io.EOF.
 func (t *table) lastLine() ([]byte, error) {
 	rest := t.buf[t.from:t.to]
 	switch {

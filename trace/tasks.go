@@ -4,7 +4,8 @@ package trace
 const taskBlockSize = 16
 
 // A tasks maps the tasks that have not ended to their slots. It stores the tasks of a job in blocks, and caches the last used block.
-// Sources list the tasks of a job in order, so most rows need no lookup in the map of blocks, which is too large for the CPU caches.
+// Sources list the tasks of a job in order, so most rows need no lookup in the map of blocks. This map is too large for the CPU
+// caches.
 type tasks struct {
 	blocks map[taskBlockKey]*taskBlock
 	key    taskBlockKey

@@ -47,8 +47,9 @@ func findGroup(root fs.FS, table []*mountinfo.Info, controller string) (group, e
 	return group{}, fmt.Errorf("the group %s is not visible here", groupPath)
 }
 
-// parseCgroup parses /proc/self/cgroup (see cgroups(7)). It returns the version of a controller's hierarchy, and the path of
-// the process's cgroup there. A controller without a v1 hierarchy gets the v2 hierarchy; the version is 0 if there is none.
+// parseCgroup parses /proc/self/cgroup (see cgroups(7)). It returns the version of a controller's hierarchy, and the path of the
+// process's cgroup there. If the controller has no v1 hierarchy, the result is the v2 hierarchy. The version is 0 if there is no
+// v2 hierarchy either.
 func parseCgroup(text []byte, controller string) (g group, groupPath string) {
 	for line := range strings.Lines(string(text)) {
 		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)

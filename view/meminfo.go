@@ -255,9 +255,9 @@ func renderSwaps(values []int64) []byte {
 	return line
 }
 
-// bridge returns values to write between two versions of a file, or nil if the second version can follow the first directly. A read beside
-// a write can mix the words of two versions. If a number has more than 8 digits in one version, and less than 8 digits in the other, the
-// mix could be "1  234": two numbers. The bridge has 8 digits in this place.
+// bridge returns values to write between two versions of a file, or nil if the second version can follow the first directly. A
+// read during a write can mix the words of two versions. If a number has more than 8 digits in one version, and less than 8
+// digits in the other, the mix could be "1 234": two numbers. The bridge has 8 digits in this place.
 func bridge(before, after []int64) []int64 {
 	const minFull, maxFull = 10_000_000, 99_999_999 // numbers of 8 digits
 	var between []int64

@@ -79,11 +79,11 @@ func ParseSummary(text string) (s Summary, ok bool) {
 // Observe returns the CPUs that programs find in each source: in the affinity of the process, and in the files of its mount namespace.
 // views is the directory that contains the directories of the views.
 //
-// Observe opens no file of the container, because a tenant can mount an unresponsive file system over any file, and the open would never
-// return. It reads the affinity of the process and at most procfs.MaxTenantMounts of its mount table. The table shows the file that is
-// mounted at each path. If this is the kernel's own file, the Source has the online CPUs of this machine. If it is a file of a view, the Source
-// has the CPUs that Observe reads from the directory of the view. Otherwise the Source has an Error. Observe trusts the name of a view: a tenant with the right to mount can show its
-// own file under the name of a view.
+// Observe opens no file of the container, because a tenant can mount an unresponsive file system over any file, and the open
+// would never return. It reads the affinity of the process and at most procfs.MaxTenantMounts of its mount table. The table shows
+// the file that is mounted at each path. If this is the kernel's own file, the Source has the online CPUs of this machine. If
+// this is a file of a view, the Source has the CPUs that Observe reads from the directory of the view. Otherwise the Source has
+// an Error. Observe trusts the name of a view: a tenant with the right to mount can show its own file under the name of a view.
 //
 // The error is fs.ErrNotExist if the process has ended.
 func Observe(pid int, views string) (Observation, error) {
@@ -129,7 +129,7 @@ func (o *Observation) Widen(cpus cpuset.Set) {
 	}
 }
 
-// minObservedThreads is the smallest bound for the threads of a process whose affinity is read.
+// minObservedThreads is the maximum number of threads whose affinity WidenByThreads reads, unless the container has more CPUs.
 const minObservedThreads = 64
 
 // WidenByThreads sets the affinity to the given CPUs of the container if the threads of a process can together run on all of them. A
@@ -145,8 +145,9 @@ func (o *Observation) WidenByThreads(pid int, cpus cpuset.Set) {
 	}
 }
 
-// Files returns the CPUs in the files with the role Reported. If the files differ, it returns the CPUs of the first file that differs from
-// the affinity. isKnown is false if the content of a file is unknown and the other file agrees with the affinity.
+// Files returns the CPUs in the files with the role Reported. If the files differ, it returns the CPUs of the first file that
+// differs from the affinity. isKnown is false if the content of a file is unknown, unless the other file differs from the
+// affinity.
 func (o *Observation) Files() (cpus cpuset.Set, isKnown bool) {
 	isKnown = len(o.Sources) > 0
 	var unknown bool
@@ -226,7 +227,8 @@ func (r *mountReader) observe(affinity Source) Observation {
 	return o
 }
 
-// read returns the source of a file, and the name of its view if the file is of a view. isHidden has the meaning of Observation.IsHidden.
+// read returns the source of a file. viewName is the name of the view whose file is mounted over it, or "". isHidden has the
+// meaning of Observation.IsHidden.
 func (r *mountReader) read(f observedFile) (s Source, viewName string, isHidden bool) {
 	s = Source{Name: f.path, Role: f.role}
 	if r.err != nil {

@@ -94,7 +94,7 @@ func observe(root fs.FS, affinity Source) Report {
 	return r
 }
 
-// readMounts returns the mounts of cgroup hierarchies and the mounts over a source.
+// readMounts returns the mounts of cgroup hierarchies, and the mounts over the files of the view.
 func readMounts(root fs.FS) (table []*mountinfo.Info) {
 	file, err := root.Open("proc/self/mountinfo")
 	if err != nil {
@@ -136,7 +136,7 @@ func readSource(root fs.FS, table []*mountinfo.Info, role Role, path string, par
 	return s
 }
 
-// errorText returns the text of an error without the path of the file, because the source's name or Path contains this path.
+// errorText returns the text of an error without the path of the file that the caller tried to read. A Source already shows this path.
 func errorText(err error) string {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return path.Err.Error()

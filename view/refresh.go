@@ -288,7 +288,7 @@ func (r *Refresher) setDeadline() error {
 	return r.events.SetReadDeadline(next)
 }
 
-// handle schedules a refresh of the views of inotify events.
+// handle schedules a refresh of each view whose file an inotify event reports.
 func (r *Refresher) handle(events []byte, now time.Time) {
 	for len(events) >= unix.SizeofInotifyEvent {
 		wd, mask := int32(binary.NativeEndian.Uint32(events)), binary.NativeEndian.Uint32(events[4:])

@@ -34,17 +34,17 @@ type StatCounter struct {
 // StatCounters are the counters of a container's /proc/stat. They never decrease, even if CPUs leave and come back, the cgroup is
 // recreated, or another process continues with the stored JSON. The zero value is ready for the first sample.
 //
-// Between two samples, the counters of each CPU of the container grow by the elapsed time. This is the CPU time that the container used on
-// this CPU, and idle time for the rest. So the share of busy time that programs compute from the lines is the container's own use. If the
-// kernel does not report CPU time by CPU, all CPUs get an equal part of the container's CPU time. A CPU that leaves the container keeps its
-// counters until it comes back.
+// Between two samples, the counters of each CPU of the container grow by the elapsed time. The elapsed time is split into the CPU
+// time that the container used on this CPU, and idle time. So the share of busy time that programs compute from the lines is the
+// container's own use. If the kernel does not report CPU time by CPU, all CPUs get an equal part of the container's CPU time. A
+// CPU that leaves the container keeps its counters until it comes back.
 type StatCounters struct {
-	Time   time.Duration       `json:"time"` // of the last sample
+	Time   time.Duration       `json:"time"` // of the last sample, like User, System and PerCPU
 	User   time.Duration       `json:"user"`
 	System time.Duration       `json:"system"`
 	PerCPU []time.Duration     `json:"perCPU,omitempty"`
 	CPUs   map[int]StatCounter `json:"cpus"` // by CPU ID
-	All    StatCounter         `json:"all"`  // sum of all changes of CPUs
+	All    StatCounter         `json:"all"`  // sum of all increments of the CPUs' counters
 
 	// PendingUser and PendingSystem are the CPU time that exceeds the elapsed time of the container's CPUs, because the kernel updates some
 	// counters late. Update counts this time with the next samples.

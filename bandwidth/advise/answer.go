@@ -49,7 +49,8 @@ func (s *Shortage) String() string {
 	return fmt.Sprintf("%s needs %d windows of %s with work, and the recording has %d", s.Bound, s.Needed, timescale.Length(s.Window), s.Have)
 }
 
-// RecordFor returns the length of a recording that is long enough, with a reserve of a tenth, rounded up to a common length.
+// RecordFor returns the length of a recording that is long enough, with a reserve of a tenth. It is rounded up to a multiple of
+// 10 s, of 1 min above a minute, or of 1 h above an hour.
 func (s *Shortage) RecordFor() time.Duration {
 	length, step := s.Length+s.Length/10, 10*time.Second
 	switch {

@@ -87,8 +87,8 @@ func (d *Demand) Prepare() error {
 // charges CPU time at its ticks.
 const tickNoise = 0.25
 
-// findThreads estimates the threads of each step: the highest mean use over 20 ms near the step, rounded up to whole CPUs. The intervals of
-// 20 ms end between 100 ms before and 20 ms after the end of the step.
+// findThreads estimates the threads of each step: the highest mean use over 20 ms near the step, minus tickNoise, rounded up to
+// whole CPUs. The intervals of 20 ms end between 100 ms before and 20 ms after the end of the step.
 func (d *Demand) findThreads() {
 	d.Threads = make([]uint16, len(d.Work))
 	pair := int(max(20*time.Millisecond/d.Step, 1))

@@ -2,6 +2,7 @@ package advise
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/candor-project/candor/internal/figure"
 )
@@ -18,7 +19,7 @@ func (r *Reports) Plot() (*figure.Plot, error) {
 }
 
 // plot draws the share of the windows in which the containers need more CPUs than the node has, as a function of the
-// number of containers. For each filling, a vertical line shows the number of containers.
+// number of containers. A vertical line shows the number of containers of a filling. Fillings with the same number have one line.
 func (n *Node) plot(fillings []Filling) *figure.Plot {
 	p := figure.New()
 	p.Title = fmt.Sprintf("A node of %d CPUs, with the same number of containers for each recording\nhow many containers fit, and how often they need more CPUs than the node has", n.CPUs)
@@ -27,11 +28,19 @@ func (n *Node) plot(fillings []Filling) *figure.Plot {
 	curve := figure.Stroke{Color: figure.Colors[0], Width: 1.5}
 	p.Line(n.shortness(fillings), curve)
 	p.Label("short of CPU", curve, 0)
+	names := map[int][]string{}
+	for _, f := range fillings {
+		names[f.Containers] = append(names[f.Containers], f.Name)
+	}
 	for i, f := range fillings {
+		if len(names[f.Containers]) == 0 { // the line of an earlier filling
+			continue
+		}
 		at := float64(f.Containers)
 		s := figure.Stroke{Color: figure.Colors[i+1], Width: 1.2, Dashes: []float64{5, 3}}
 		p.Line([]figure.Point{{X: at, Y: 0}, {X: at, Y: p.Y.Max}}, s)
-		p.Label(fmt.Sprintf("%s: %d", f.Name, f.Containers), s, 0)
+		p.Label(fmt.Sprintf("%s: %d", strings.Join(names[f.Containers], ", "), f.Containers), s, 0)
+		delete(names, f.Containers)
 	}
 	return p
 }

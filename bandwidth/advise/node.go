@@ -11,8 +11,7 @@ import (
 	"github.com/candor-project/candor/bandwidth/timescale"
 )
 
-// A Filling is the number of containers that fit on a node if their limits are chosen in some way, such as without a
-// burst.
+// A Filling is the number of containers that fit on a node with one way to choose their limits, such as limits without a burst.
 type Filling struct {
 	Name       string
 	Containers int
@@ -96,8 +95,8 @@ func (n *Node) FillLimited(name string, limits []float64) Filling {
 	return f
 }
 
-// A load is the sum of the CPUs that containers need, at a sample of moments. In each of the draws, each container starts
-// at a random window of its demand.
+// A load is the sum of the CPUs that containers need, at a sample of moments. It has a sum for each of several draws. In a draw,
+// each container starts at a random window of its demand.
 type load struct {
 	windows    [][]float64 // Node.windows
 	moments    []int       // moments, as numbers of windows since the start of the containers
@@ -120,9 +119,9 @@ func (n *Node) newLoad() *load {
 	return l
 }
 
-// momentsOf returns the moments for a recording with a number of windows: all windows or, if there are more than maxMoments, a random
-// window from each of several equal parts. The windows must not have equal distances, because then the result could be wrong for a program
-// that is busy at regular times, such as once a minute.
+// momentsOf returns the moments for a recording of the given number of windows: all windows or, if there are more than
+// maxMoments, a random window from each of several equal parts. The windows must not have equal distances, because then the
+// result could be wrong for a program that is busy at regular times, such as once a minute.
 func momentsOf(windows int) (list []int) {
 	random := rand.New(rand.NewPCG(3, 4))
 	stride := (windows + maxMoments - 1) / maxMoments

@@ -36,8 +36,8 @@ type Outcome struct {
 	Throttled float64       // share of throttled periods
 	P50, P99  time.Duration // percentiles of the delay
 	Mean      time.Duration // mean delay
-	// Overrun is the longest uninterrupted time in which the container used more than its limit. Other containers can
-	// have to wait for this time.
+	// Overrun is the longest uninterrupted time in which the container used more than its limit. Other containers can have to
+	// wait that long for a CPU.
 	Overrun time.Duration
 	Unmet   bool // some work was not done a minute after the end of the recording
 }
@@ -72,8 +72,8 @@ func (d *Demand) Try(o Option) Outcome {
 	return out
 }
 
-// phase returns the phase of the period edges of a container in a chain. It spreads the phases of the containers evenly,
-// because the kernel draws phases at random.
+// phase returns the phase of the period edges of a container in a chain. In the kernel, the
+// phases of containers are random and independent. Evenly spread phases represent them without chance.
 func phase(period time.Duration, hop int) time.Duration {
 	const golden = 0.6180339887
 	_, part := math.Modf(0.5 + golden*float64(hop))

@@ -26,12 +26,12 @@ type Report struct {
 	Phases       []timescale.Phase       // nil: the use has no phases
 	Target       Target
 	Outcomes     []Outcome
-	Interference *interference.Report       // use of its CPUs by other processes during the recording; nil: low or unknown
-	Record       func(time.Duration) string // command that records the group for a time; nil: unknown
+	Interference *interference.Report       // use of the group's CPUs by other processes; nil: low or unknown
+	Record       func(time.Duration) string // returns the command that records the group for a time; nil: no command is known
 }
 
-// burstHelps and burstCosts are utilizations of a limit. Below burstHelps, a burst reduces delays much, according to
-// Alibaba's article on CPU Burst. Above burstCosts, other containers wait longer because of the burst.
+// burstHelps and burstCosts are shares of a limit that a container uses on average. Below burstHelps, a burst reduces delays
+// much, according to Alibaba's article on CPU Burst. Above burstCosts, other containers wait longer because of the burst.
 // TestWhereBurstsHelp in package burst computes both values from the model.
 const burstHelps, burstCosts = 0.5, 0.7
 
@@ -45,7 +45,7 @@ func (r *Report) Text(w io.Writer, all bool) error {
 	return err
 }
 
-// writeText writes the report to a writer whose errors can be ignored.
+// writeText writes the report to w, whose methods never fail.
 func (r *Report) writeText(w *strings.Builder, all bool) error {
 	r.writeAnswer(w)
 	fmt.Fprintf(w, "The recording lasts %s. The container used %s CPUs on average, and at most %d at once\n", timescale.Length(r.Span.Round(100*time.Millisecond)), timescale.Number(r.Mean), r.MaxThreads)
@@ -126,7 +126,8 @@ type Reports struct {
 	fillings    []Filling
 }
 
-// Fill computes how many containers of the groups fit on a node. The node stays unknown if a recording is too short for an answer.
+// Fill computes how many containers of the groups fit on a node. If a recording is too short for an answer, Fill does nothing,
+// and the outputs omit the node.
 func (r *Reports) Fill(n *Node) {
 	if !slices.ContainsFunc(r.List, func(report *Report) bool { return report.Shortage() != nil }) {
 		r.node, r.fillings = n, n.Fill(r.List)

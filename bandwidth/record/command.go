@@ -76,8 +76,8 @@ func removeEnded(tree *cgroup.Tree) error {
 	return err
 }
 
-// usableCPUs returns the CPUs that Candor's groups can have and that are in this process's affinity. The program must not
-// use other CPUs than this process, because other CPUs can be exclusive CPUs of containers.
+// usableCPUs returns the CPUs that Candor's groups can have and that are in this process's affinity. The recorded
+// program must stay on the CPUs of this process, because the machine's remaining CPUs can be exclusive CPUs of containers.
 func usableCPUs(tree *cgroup.Tree) (cpuset.Set, error) {
 	cpus, _, err := tree.Effective()
 	if err != nil {

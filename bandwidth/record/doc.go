@@ -83,7 +83,7 @@ type Group struct {
 	Name                 string
 	Quota, Period, Burst time.Duration // Quota 0: no limit
 	Above                string        // name of the ancestor with the tightest limit; "": no ancestor has a limit
-	Encloses             bool          // the group is recorded only because Above of another recorded group names it
+	Encloses             bool          // the group is recorded only because it is the Above of another recorded group
 }
 
 // A Cost is the cost of recording so far.

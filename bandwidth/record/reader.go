@@ -37,7 +37,7 @@ type Use struct {
 	cgroup.Usage
 }
 
-// A Reader reads a recording. Its methods read… parse the next part of the present block.
+// A Reader reads a recording. The methods whose names begin with read parse the next part of the present block.
 type Reader struct {
 	Header
 	Groups []Group // groups read so far, by number

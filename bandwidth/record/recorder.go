@@ -169,7 +169,7 @@ func (r *Recorder) read() error {
 	return nil
 }
 
-// flush writes a block with the readings since the last flush and the present cost.
+// flush writes a block with the cost of the recording so far, and with the readings since the last flush.
 func (r *Recorder) flush() error {
 	if r.OnFlush != nil {
 		if err := r.OnFlush(); err != nil {

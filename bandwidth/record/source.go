@@ -15,7 +15,7 @@ import (
 // Groups are groups of a machine that are open for recording.
 type Groups struct {
 	tree     *cgroup.Tree
-	open     []openedGroup   // groups that no Recorder has got yet
+	open     []openedGroup   // groups that Record has not passed to a Recorder yet
 	known    map[string]bool // paths of the groups with processes at the last call of find; nil if find is not used
 	recorded map[string]bool // names of all groups that are recorded
 	watched  []*watchedGroup // targets; nil after OpenEvery
@@ -110,7 +110,7 @@ func (g *Groups) find(found func(openedGroup) error) error {
 	now := make(map[string]bool, len(paths))
 	for _, path := range paths {
 		now[path] = true
-		if g.known[path] || g.recorded[path] { // recorded, but not known: an ancestor that has processes only now
+		if g.known[path] || g.recorded[path] { // recorded but not known: an ancestor that has got its first process
 			continue
 		}
 		group, err := openGroup(g.tree, Target{path, path})

@@ -66,8 +66,9 @@ func (g *Groups) cpus() (all cpuset.Set) {
 	return all
 }
 
-// isMoved reports whether the CPUs of a target have changed since the start. Then the CPU time of the targets is not only on the watched
-// CPUs, and the time of the other processes is unknown. A target that has ended does not count. read reads the CPUs at a path.
+// isMoved reports whether the CPUs of a target have changed since the start. Then the CPU time of the targets is not only on the
+// watched CPUs, and the time of the other processes is unknown. isMoved ignores targets that have ended. The function read
+// returns the CPUs of the group at a path.
 func (g *Groups) isMoved(read func(path string) (cpuset.Set, error)) bool {
 	return slices.ContainsFunc(g.watched, func(w *watchedGroup) bool {
 		cpus, err := read(w.path)
@@ -75,7 +76,7 @@ func (g *Groups) isMoved(read func(path string) (cpuset.Set, error)) bool {
 	})
 }
 
-// used returns the CPU time of the targets. A group within another target counts once.
+// used returns the CPU time of the targets. If a target is nested in another target, its CPU time is included only once.
 func (g *Groups) used() (sum time.Duration) {
 	for _, watched := range g.watched {
 		isWithin := func(other *watchedGroup) bool { return other != watched && isBelow(watched.path, other.path) }

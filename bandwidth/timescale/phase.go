@@ -24,8 +24,8 @@ const (
 	minStep      = 0.02        // minimum difference of the means of adjacent phases, in CPUs
 )
 
-// Phases returns the smallest number of phases whose means explain enough of the variance. It returns nil if the whole
-// recording is a single phase, or if two adjacent phases differ too little.
+// Phases divides the recording into the smallest number of phases whose means explain enough of the variance (minExplained). It
+// returns nil if the whole recording is a single phase, or if two adjacent phases differ too little.
 func (g *Group) Phases() []Phase {
 	if g.levels == nil || len(g.levels.means) < minLevels {
 		return nil
@@ -123,7 +123,7 @@ func splitPhases(values []float64, n int) (ends []int, rest float64) {
 	return ends, best[len(values)]
 }
 
-// levels hold the use of a group over time as at most maxLevels means (levels), each over the same number of windows.
+// levels hold the use of a group over time as fewer than maxLevels means (levels), each over the same number of windows.
 type levels struct {
 	means          []float64 // CPUs
 	windowsPerMean int64

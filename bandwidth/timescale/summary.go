@@ -210,7 +210,7 @@ func gather(r *record.Reader, part Part, newGroup func(number int, start time.Du
 
 // A gatherer collects the use of a group.
 type gatherer struct {
-	from, at time.Duration // start of the group, and the time until which its use is counted
+	from, at time.Duration // start of the group, and the time up to which used includes its use
 	used     cgroup.Usage
 	windows  []*window // by window length
 	levels   *levels

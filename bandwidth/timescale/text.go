@@ -2,21 +2,14 @@ package timescale
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 )
 
-// Text writes a summary as a table with a row for each group and window length, and remarks.
-func (s *Summary) Text(w io.Writer) error {
-	if s.Interference != nil {
-		fmt.Fprintln(w, s.Interference.Warning())
-	}
-	fmt.Fprintln(w, s.about())
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "GROUP\tWINDOW\tWINDOWS\tMEAN\tP50\tP99\tPEAK\tPEAK/MEAN\tBURSTINESS")
+// Table returns a table with a row for each group and window length. The first row of a group has its name.
+func (s *Summary) Table() (titles []string, rows [][]string) {
+	titles = []string{"GROUP", "WINDOW", "WINDOWS", "MEAN", "P50", "P99", "PEAK", "PEAK/MEAN", "BURSTINESS"}
 	for i := range s.Groups {
 		g := &s.Groups[i]
 		name := Printable(g.Name)
@@ -28,26 +21,26 @@ func (s *Summary) Text(w io.Writer) error {
 			if f.Windows >= 100 {
 				p99 = Number(f.P99)
 			}
-			fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", name, Length(f.Window), f.Windows,
-				Number(f.Mean), Number(f.P50), p99, Number(f.Peak), Number(f.PeakToMean), Number(f.Burstiness))
+			rows = append(rows, []string{name, Length(f.Window), strconv.FormatInt(f.Windows, 10), Number(f.Mean), Number(f.P50), p99,
+				Number(f.Peak), Number(f.PeakToMean), Number(f.Burstiness)})
 			name = ""
 		}
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	for i := range s.Groups {
-		for _, line := range s.Groups[i].remarks() {
-			if _, err := fmt.Fprintf(w, "%s: %s\n", Printable(s.Groups[i].Name), line); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return titles, rows
 }
 
-// about returns a description of the recording and the cost of recording.
-func (s *Summary) about() string {
+// Remarks returns lines on the groups, such as on their limits.
+func (s *Summary) Remarks() (lines []string) {
+	for i := range s.Groups {
+		for _, line := range s.Groups[i].remarks() {
+			lines = append(lines, Printable(s.Groups[i].Name)+": "+line)
+		}
+	}
+	return lines
+}
+
+// About returns a description of the recording and the cost of recording.
+func (s *Summary) About() string {
 	span := Length(s.Span.Round(time.Millisecond))
 	if s.Part != (Part{}) {
 		span = fmt.Sprintf("%s to %s of %s", Length(s.Part.From), Length(s.Part.clip(s.Span).Round(time.Millisecond)), span)

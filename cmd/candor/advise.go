@@ -125,7 +125,8 @@ func (f *adviseFlags) run(cmd *cobra.Command, files []string) error {
 	return cmp.Or(f.write(cmd.OutOrStdout(), all), missing)
 }
 
-// missingAnswer returns the error for the first recording without an answer: no setting meets the target, or the recording is too short.
+// missingAnswer returns an error if a recording has no answer: no setting meets the target, or the recording is too short. The
+// error describes the first such recording.
 func missingAnswer(files []string, all *advise.Reports) error {
 	for i, r := range all.List {
 		if _, isKnown := r.Answer(); isKnown {
@@ -193,7 +194,8 @@ func unlike(files []string, all []*timescale.Summary) string {
 	return ""
 }
 
-// report replays the use of a recorded cgroup with all options, and returns a report and the demand.
+// report replays the recorded CPU use of the first cgroup of s under each setting that advise tries. It returns the report of the
+// settings, and the demand: the CPU use to replay.
 func (f *adviseFlags) report(file string, s *timescale.Summary) (*advise.Report, *advise.Demand, error) {
 	g := &s.Groups[0]
 	d, err := f.demand(file, s, g.Number)
@@ -206,7 +208,7 @@ func (f *adviseFlags) report(file string, s *timescale.Summary) (*advise.Report,
 	return r, d, nil
 }
 
-// check returns an error for invalid flags, and for flags that exclude each other.
+// check returns the target of --target. It returns an error if a flag is invalid, or if two flags exclude each other.
 func (f *adviseFlags) check(cmd *cobra.Command, files int) (advise.Target, error) {
 	if cmd.Flags().Changed("node-cpus") && (f.cpus < 1 || f.cpus > maxNodeCPUs) {
 		return nil, badInput("--node-cpus %d: must be 1 to %d", f.cpus, maxNodeCPUs)
@@ -237,7 +239,7 @@ const (
 	maxHops     = 64
 )
 
-// demand returns the demand of a cgroup, which is its recorded CPU use.
+// demand reads the recorded CPU use of a cgroup, and returns this use as the demand in the model.
 func (f *adviseFlags) demand(file string, s *timescale.Summary, group int) (*advise.Demand, error) {
 	cpus := f.cpus
 	if cpus == 0 {

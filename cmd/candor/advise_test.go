@@ -47,7 +47,7 @@ func TestAdvise(t *testing.T) {
 		t.Errorf("--from, --to and --hops 3: %d\n%s", code, out)
 	}
 	for form, start := range map[string]string{"svg": "<?xml", "png": "\x89PNG"} {
-		if code, out, errOut := command(t, "", "advise", file, "--node-cpus", "8", "-o", form); code != 0 || !strings.HasPrefix(out, start) || form == "svg" && !strings.Contains(out, ">without limits: 40<") {
+		if code, out, errOut := command(t, "", "advise", file, "--node-cpus", "8", "-o", form); code != 0 || !strings.HasPrefix(out, start) || form == "svg" && !strings.Contains(out, ">limits with burst, without limits: 40<") {
 			t.Errorf("-o %s: %d, %s, %.20q", form, code, errOut, out)
 		}
 	}
@@ -138,6 +138,7 @@ func TestRecordCommand(t *testing.T) {
 		"sh bursts.sh":         "-- sh bursts.sh",
 		"/usr/bin/solver -n 5": "-- /usr/bin/solver -n 5",
 		"./solver":             "-- ./solver",
+		"default/web/app":      "--container default/web/app",
 		program:                "-- " + program,
 		"sh -c $(reboot)":      "-- COMMAND",
 		"make " + strings.Repeat("a", 94) + "…": "-- COMMAND",

@@ -17,8 +17,10 @@ import (
 	"github.com/candor-project/candor/cmd/candor/internal/helpers"
 	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/view"
 )
 
@@ -80,13 +82,19 @@ func newAuditCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		audit.Observe(found, state.Store{Dir: *stateDir}.ViewsDir())
+		store := state.NewStore(*stateDir)
+		audit.Observe(found, store.ViewsDir())
 		figures, err := measureHelpers(cmd, found, *during)
 		if err != nil {
 			return err
 		}
 		rows := auditRows(found, *all, figures)
-		markOwn(rows, state.NewStore(*stateDir))
+		if addSeenNotes(rows, store) { // an operation in progress can be the cause of a note
+			time.Sleep(settling)
+			audit.Observe(found, store.ViewsDir())
+			rows = auditRows(found, *all, figures)
+			addSeenNotes(rows, store)
+		}
 		if output.value == "json" {
 			return writeJSON(cmd.OutOrStdout(), rows)
 		}
@@ -102,33 +110,35 @@ func newAuditCommand() *cobra.Command {
 	return cmd
 }
 
-// An auditRow is the row of a container in the output of audit. Its JSON form is an interface: docs/audit.md describes it, field
-// by field.
+// An auditRow is the row of a container in the output of audit. Scripts depend on its JSON form, which docs/audit.md describes
+// field by field.
 type auditRow struct {
 	Name             string       `json:"name"`
+	podname.Parts                 // absent if the container has no name beside its ID
 	ID               string       `json:"id"`
 	Runtime          string       `json:"runtime,omitempty"` // absent if it is unknown
 	Group            string       `json:"group"`
 	CPUs             cpuset.Set   `json:"cpus"`
-	Sees             int          `json:"sees"`                // in the affinity
-	SeesFiles        int          `json:"seesFiles,omitempty"` // in the files of /proc and /sys; absent if unknown
-	Limit            hybrid.Milli `json:"limitMilli"`          // 0: none
+	Sees             int          `json:"sees"`                // CPUs in the affinity
+	SeesFiles        int          `json:"seesFiles,omitempty"` // CPUs in the files of /proc and /sys; absent if unknown
+	SeesNote         string       `json:"seesNote,omitempty"`  // reason and remedy if the settings do not explain a difference
+	Limit            hybrid.Milli `json:"limitMilli"`          // 0: no limit
 	LimitedBy        string       `json:"limitedBy,omitempty"`
 	Processes        int          `json:"processes"`
 	Threads          int          `json:"threads"`
 	Periods          uint64       `json:"periods"`
 	ThrottledPeriods uint64       `json:"throttledPeriods"`
-	Throttled        float64      `json:"throttledShare"` // share of the periods
+	Throttled        float64      `json:"throttledShare"` // share of the periods in which the quota ran out
 	ThrottledTime    float64      `json:"throttledSeconds"`
 	Differs          bool         `json:"differs"`
 	Gain             audit.Gain   `json:"gain"`
-	// Helpers are the CPUs that helpers use for the container; absent if they were not measured.
+	// Helpers is the CPU use of the container's helpers in milli-CPU; absent if it was not measured.
 	Helpers *hybrid.Milli `json:"helpersMilli,omitempty"`
 	// MemoryLimit is the lowest limit of its cgroup and the cgroups above in bytes; absent without a limit below the machine's memory.
 	MemoryLimit   int64  `json:"memoryLimitBytes,omitempty"`
 	MemorySeen    int64  `json:"memorySeenBytes,omitempty"`  // MemTotal in its /proc/meminfo; absent if unknown
 	MemoryForeign string `json:"memoryFileSystem,omitempty"` // of a file over /proc/meminfo that is not of Candor, such as fuse.lxcfs
-	isOwn         bool   // a container of Candor
+	found         *audit.Container
 }
 
 // auditRows returns the containers to list: all containers if all is true, otherwise the containers whose CPU count differs from
@@ -142,9 +152,9 @@ func auditRows(found []audit.Container, all bool, figures *helpers.Figures) []au
 			continue
 		}
 		row := auditRow{
-			Name: c.Name, ID: c.ID, Runtime: c.Runtime, Group: c.Group, CPUs: c.CPUs, Sees: c.Sees, SeesFiles: c.SeesFiles, Limit: c.Limit, LimitedBy: c.LimitedBy,
+			Name: c.Name, Parts: podname.PartsOf(c.Name, c.ID), ID: c.ID, Runtime: c.Runtime, Group: c.Group, CPUs: c.CPUs, Sees: c.Sees, SeesFiles: c.SeesFiles, Limit: c.Limit, LimitedBy: c.LimitedBy,
 			Processes: c.Processes, Threads: c.Threads, Periods: c.Periods, ThrottledPeriods: c.Throttled,
-			Throttled: c.Share(), ThrottledTime: c.ThrottledTime.Seconds(), Differs: c.Differs(), Gain: c.Gain(),
+			Throttled: c.Share(), found: c, ThrottledTime: c.ThrottledTime.Seconds(), Differs: c.Differs(), Gain: c.Gain(),
 		}
 		row.MemoryLimit, row.MemorySeen, row.MemoryForeign = c.Memory.Limit, c.Memory.Shown, c.Memory.Foreign
 		if isMeasured {
@@ -155,18 +165,34 @@ func auditRows(found []audit.Container, all bool, figures *helpers.Figures) []au
 	return rows
 }
 
-// markOwn marks the containers of Candor: the containers in Candor's own cgroups, and the containers of engines that have a grant. If the
-// state cannot be read, no container of an engine counts as Candor's.
-func markOwn(rows []auditRow, store state.Store) {
-	granted := map[string]bool{}
-	if saved, err := store.Load(); err == nil {
-		for _, g := range saved.Grants {
-			granted[g.Engine.Cgroup] = true
+// addSeenNotes compares the CPUs that the containers of Candor see with the settings of their grants, and reports whether a
+// container has a note. It adds no notes if the state cannot be read, or is a plan, which changes no container.
+func addSeenNotes(rows []auditRow, store state.Store) (hasNote bool) {
+	saved, err := store.Load()
+	if err != nil || store.IsPlan() {
+		return false
+	}
+	ofGroup, ofID := map[string]*host.Grant{}, map[string]*host.Grant{}
+	for _, g := range saved.Grants {
+		if g.Engine.Cgroup != "" {
+			ofGroup[g.Engine.Cgroup] = g
+		} else {
+			ofID[g.ID] = g
 		}
 	}
 	for i := range rows {
-		rows[i].isOwn = rows[i].Runtime == "candor" || granted[rows[i].Group]
+		r := &rows[i]
+		g := ofGroup[r.Group]
+		if g == nil && r.Runtime == "candor" {
+			g = ofID[r.ID]
+		}
+		if g != nil && g.State == host.Running {
+			seen := host.CompareView(g, r.found.Observed, r.CPUs)
+			r.SeesNote = seen.Note
+		}
+		hasNote = hasNote || r.SeesNote != ""
 	}
+	return hasNote
 }
 
 // writeAudit writes the table, and a summary that suggests the next command to the user.
@@ -194,21 +220,34 @@ func writeAudit(w io.Writer, width int, rows []auditRow, found []audit.Container
 // seenCPUs returns the CPU counts that the container sees.
 func (r *auditRow) seenCPUs() view.Summary { return view.Summary{Affinity: r.Sees, Files: r.SeesFiles} }
 
-// writeSeenLegend explains a difference between affinity and files, if a row has such a difference. In a container of Candor with a full
-// view, affinity and files agree. So if a row is a container of Candor, the legend also has the remedy for a missing view.
+// maxSeenNotes bounds the notes below the table.
+const maxSeenNotes = 10
+
+// writeSeenLegend explains a cell such as 1/2 in the column SEES, and writes the notes on containers of Candor that see other
+// CPUs than their settings say.
 func writeSeenLegend(w io.Writer, rows []auditRow) {
+	var lines []string
 	for i := range rows {
-		s := rows[i].seenCPUs()
-		if s.Affinity == s.Files || s.Files == 0 {
+		if s := rows[i].seenCPUs(); s.Affinity != s.Files && s.Files != 0 {
+			lines = append(lines, fmt.Sprintf("SEES %s: %d by the affinity (nproc), %d in /proc/cpuinfo and /sys.", s, s.Affinity, s.Files))
+			break
+		}
+	}
+	notes := 0
+	for i := range rows {
+		r := &rows[i]
+		if r.SeesNote == "" {
 			continue
 		}
-		fmt.Fprintf(w, "SEES %s: %d by the affinity (nproc), %d in /proc/cpuinfo and /sys.", s, s.Affinity, s.Files)
-		if slices.ContainsFunc(rows, func(r auditRow) bool { return r.isOwn }) {
-			fmt.Fprint(w, " A container of Candor with a full view sees the same in both;\n"+
-				"if it has no view mounted, restart it to mount the view.")
+		if notes++; notes <= maxSeenNotes {
+			lines = append(lines, errorText(fmt.Sprintf("%s sees %s: %s.", r.Name, r.seenCPUs(), r.SeesNote)))
 		}
-		fmt.Fprint(w, "\n\n")
-		return
+	}
+	if more := notes - maxSeenNotes; more > 0 {
+		lines = append(lines, count(more, "more container has a note", "more containers have a note")+": candor inspect shows it.")
+	}
+	if len(lines) > 0 {
+		fmt.Fprintln(w, strings.Join(lines, "\n")+"\n")
 	}
 }
 
@@ -279,7 +318,7 @@ func measureHelpers(cmd *cobra.Command, found []audit.Container, during time.Dur
 	return helpers.Measure(cmd.Context(), during)
 }
 
-// isBusy reports whether helpers use a relevant share of the container's limit.
+// isBusy reports whether helpers use more than minBusyShare of the container's limit. used is their use in CPUs.
 func isBusy(c *audit.Container, used float64) bool { return helperShare(c, used) > minBusyShare }
 
 // helperShare returns the CPU use of helpers as a share of the container's limit or, if the container has no
@@ -291,10 +330,10 @@ func helperShare(c *audit.Container, used float64) float64 {
 	return used * 1000 / float64(c.Limit)
 }
 
-// A busyHelper is a container with busy helpers.
+// A busyHelper is a container whose helpers use more than minBusyShare of its limit.
 type busyHelper struct {
 	*audit.Container
-	used  float64 // CPUs
+	used  float64 // CPUs that helpers use
 	kinds string
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/candor-project/candor/cmd/candor/internal/audit"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host/state"
+	"github.com/candor-project/candor/spec"
 )
 
 var audited = []audit.Container{
@@ -44,29 +45,40 @@ func TestWriteAudit(t *testing.T) {
 	}
 }
 
-// TestWriteSeenLegend: the legend has the remedy for a missing view only if a container of Candor is listed.
-func TestWriteSeenLegend(t *testing.T) {
-	const text, remedy = "SEES 1/4: 1 by the affinity (nproc), 4 in /proc/cpuinfo and /sys.", " A container of Candor with a full view sees the same in both;\n" +
-		"if it has no view mounted, restart it to mount the view."
+// TestAuditSeenNotes: a container of Candor that should have a view and has none gets a note with the remedy, in the text and in
+// JSON. A container without a grant gets none.
+func TestAuditSeenNotes(t *testing.T) {
+	const text, note = "SEES 1/2: 1 by the affinity (nproc), 2 in /proc/cpuinfo and /sys.\n", "no view is mounted: restart it to mount the view"
 	store := state.NewStore(t.TempDir())
 	saved := new(state.Saved)
-	saved.Grants = []*state.Grant{{Engine: state.Engine{Cgroup: "/kubepods/a"}}}
-	saved.Grants[0].ID = "web"
+	for id, group := range map[string]string{"web": "/kubepods/a", "own": ""} {
+		g := &state.Grant{Engine: state.Engine{Cgroup: group}, State: state.Running, Spec: spec.Spec{View: spec.ViewFull}}
+		g.ID = id
+		saved.Grants = append(saved.Grants, g)
+	}
 	if err := store.Save(saved); err != nil {
 		t.Fatal(err)
 	}
+	seen := withoutView().Observation
 	for _, test := range []struct {
-		runtime, group, want string
+		id, runtime, group, name string
+		note                     string
 	}{
-		{"docker", "/docker/a", text + "\n\n"},
-		{"candor", "/candor/web", text + remedy + "\n\n"},
-		{"containerd", "/kubepods/a", text + remedy + "\n\n"},
+		{"0123", "docker", "/docker/a", "web", ""},
+		{"own", "candor", "/candor/own", "own", note},
+		{"0123", "containerd", "/kubepods/a", "default/web/app", note},
+		{"stray", "candor", "/candor/stray", "stray", ""},
 	} {
-		rows := []auditRow{{Name: "web", Runtime: test.runtime, Group: test.group, Sees: 1, SeesFiles: 4}}
-		markOwn(rows, store)
+		found := []audit.Container{{Name: test.name, ID: test.id, Runtime: test.runtime, Group: test.group, CPUs: cpuset.Of(0), Sees: 1, SeesFiles: 2, Observed: seen}}
+		rows := auditRows(found, true, nil)
+		want := text + "\n"
+		if test.note != "" {
+			want = text + test.name + " sees 1/2: " + test.note + ".\n\n"
+		}
 		var out bytes.Buffer
-		if writeSeenLegend(&out, rows); out.String() != test.want {
-			t.Errorf("%s: %q, want %q", test.runtime, out.String(), test.want)
+		hasNote := addSeenNotes(rows, store)
+		if writeSeenLegend(&out, rows); out.String() != want || hasNote != (test.note != "") || rows[0].SeesNote != test.note {
+			t.Errorf("%s: note %q, %q, want %q", test.group, rows[0].SeesNote, out.String(), want)
 		}
 	}
 }

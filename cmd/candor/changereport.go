@@ -24,7 +24,8 @@ type changeReport struct {
 	DryRun  bool        `json:"dryRun"`
 }
 
-// add adds a change. A change that a second attempt finds again is listed once.
+// add adds a change, unless the report already has a change of the same value to the same result. An operation that is tried
+// twice thus reports its changes only once.
 func (r *changeReport) add(what, before, after string) {
 	for _, c := range r.Changes {
 		if c.What == what && c.After == after {
@@ -50,7 +51,7 @@ func (r *changeReport) addEngine(s *engine.Setup, change *engine.Change, before,
 	r.addNote(s.Engine.Name + ": " + then)
 }
 
-// stopService stops and disables a service, and adds the change. With dry, it only adds the change.
+// stopService stops and disables a service, and adds the change. If dry is true, it only adds the change.
 func (r *changeReport) stopService(service *setup.Service, dry bool) error {
 	state, err := service.State()
 	if err != nil || state.IsOff() {
@@ -65,7 +66,7 @@ func (r *changeReport) stopService(service *setup.Service, dry bool) error {
 	return nil
 }
 
-// undoEngine undoes the setup of an engine, and adds the change. With dry, it only adds the change.
+// undoEngine undoes the setup of an engine, and adds the change. If dry is true, it only adds the change.
 func (r *changeReport) undoEngine(s *engine.Setup, dry bool) error {
 	change, err := undoSetup(s, dry)
 	if err == nil {
@@ -86,7 +87,8 @@ func undoSetup(s *engine.Setup, dry bool) (change engine.Change, err error) {
 	return s.Undo(dry)
 }
 
-// write writes the changes as a table, and the notes below it. nothing is the text for no change.
+// write writes the changes as a table, and the notes below the table. Without changes, it writes the text in nothing instead of
+// the table.
 func (r *changeReport) write(w io.Writer, nothing string) error {
 	if len(r.Changes) == 0 {
 		fmt.Fprintln(w, nothing)

@@ -31,18 +31,21 @@ import (
 const classifyLong = `Classify a program by measurement: is it faster if it sees only as many CPUs as its limit
 allows?
 
-A sensitive program is faster with exclusive CPUs than with a quota of the same size,
-because it starts a thread for each CPU that it sees. A flexible program is not.
+A sensitive program is faster on exclusive CPUs than with the quota alone, because it
+starts a thread for each CPU that it sees. A flexible program is not.
 
-The command measures each combination of a workload and a limit in pairs of runs: one
-run with a quota, and one run with the same quota on exclusive CPUs, whose number is the
-limit rounded up. After 8, 12, 18, 26 and 40 pairs, an exact statistical test checks the
-results, and the measurement stops when the test decides. The combination is sensitive
-if the program is faster on exclusive CPUs by more than --margin, and flexible if it gains
-less. The program is sensitive if more than half of its combinations are. Without a
-decision after 40 pairs, a combination is undecided. If undecided combinations could
-change the class, the command writes no class and exits with code 3. --accept-undecided
-then counts the program as flexible.
+The command measures each combination of a workload (--workload) and a limit (--cpu) in
+pairs of runs. Both runs have the limit as their quota. The second run also has exclusive
+CPUs: as many as the limit, rounded up. After 8, 12, 18, 26 and 40 pairs, an exact
+statistical test checks the results, and the measurement stops when the test decides. The
+combination is sensitive if the exclusive CPUs make the program faster by more than
+--margin, and flexible if the program gains less. Without a decision after 40 pairs, a
+combination is undecided.
+
+The program is sensitive if more than half of its combinations are. If undecided
+combinations could change the class, the command writes no class and exits with code 3.
+With --accept-undecided, such a program counts as flexible. An undecided prediction of
+--probe alone has the same exit code.
 
 With --probe, the command also traces two starts of the program, with all CPUs visible
 and with a single CPU. The trace shows where the program reads the CPU count and how
@@ -104,7 +107,7 @@ func newClassifyCommand() *cobra.Command {
 	flags.StringVar(&f.object, "object", "", "object of --annotate, KIND/NAME or NAME, if the manifest has several")
 	flags.BoolVar(&f.accept, "accept-undecided", false, "count an undecided program as flexible")
 	f.profile.add(flags)
-	flags.StringVar(&f.metric, "metric", "", "regular expression or JSON path of the metric (default: wall time)")
+	flags.StringVar(&f.metric, "metric", "", "[NAME=]regular expression or JSON path of the metric (default: wall time)")
 	flags.BoolVar(&f.probe, "probe", false, "trace the program's start; without --cpu, only trace")
 	flags.DurationVar(&f.probeTime, "probe-for", experiment.DefaultProbeTime, "time after which the trace of a start ends")
 	f.addCommon(cmd)
@@ -113,7 +116,7 @@ func newClassifyCommand() *cobra.Command {
 	return cmd
 }
 
-// run classifies the program. If the user interrupts it, run shows the preliminary result.
+// run classifies the program. If the user interrupts the measurement, run shows the preliminary result.
 func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 	if f.probe && f.image != "" {
 		return badInput("--probe traces the start of a program, not of a container: leave out --image")
@@ -126,18 +129,24 @@ func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if _, _, err := f.texts(string(experiment.Flexible)); err != nil {
-		return err // checked before the long work
+		return err // check the files before the long measurement
 	}
 	ctx, stop := untilSignal(cmd)
 	defer stop()
 	class, err := f.classify(ctx, cmd, &c)
+	return f.conclude(ctx, cmd.OutOrStdout(), class, err)
+}
+
+// conclude shows the class and writes it to the manifest and the profile. err is the error of the measurement; class is nil if
+// there is no result.
+func (f *classifyFlags) conclude(ctx context.Context, out io.Writer, class *experiment.Class, err error) error {
 	if class == nil {
-		return experimentError(err)
+		return withoutResult(ctx, err)
 	}
 	if err == nil && class.Class == experiment.Undecided && f.accept {
 		class.Class = experiment.Flexible // class.Decided stays false
 	}
-	if writeErr := f.show(cmd.OutOrStdout(), class); writeErr != nil {
+	if writeErr := f.show(out, class); writeErr != nil {
 		return writeErr
 	}
 	switch {
@@ -266,7 +275,7 @@ func (f *classifyFlags) classify(ctx context.Context, cmd *cobra.Command, c *exp
 	return class, err
 }
 
-// show writes the class.
+// show writes the class and the measurements behind it.
 func (f *classifyFlags) show(out io.Writer, c *experiment.Class) error {
 	if f.output.value == "json" {
 		return writeJSON(out, c)
@@ -278,15 +287,16 @@ func (f *classifyFlags) show(out io.Writer, c *experiment.Class) error {
 	if c.Interference != nil {
 		fmt.Fprintln(&text, c.Interference.Warning())
 	}
-	if err := evaluationTable(c.Evaluations).Write(&text, tableWidth(out, &f.output)); err != nil {
-		return err
-	}
-	fmt.Fprintf(&text, "\nclass: %s", c.Class)
+	fmt.Fprintf(&text, "class: %s", c.Class)
 	if !c.Decided && c.Class == experiment.Flexible {
 		text.WriteString(" (undecided, and counted as flexible)")
 	}
-	text.WriteString("\n")
-	writePrediction(&text, c.Probe, c.Class)
+	text.WriteString("\n\n")
+	width := tableWidth(out, &f.output)
+	if err := evaluationTable(c.Evaluations).Write(&text, width); err != nil {
+		return err
+	}
+	writePrediction(&text, width, c.Probe, c.Class)
 	_, err := io.WriteString(out, text.String())
 	return err
 }
@@ -363,8 +373,8 @@ func (f *profileFlags) write(text []byte) error {
 	return renameio.WriteFile(f.file, text, 0o644)
 }
 
-// texts returns the manifest of --annotate and the CPUProfile of --profile, with a class. A text is nil
-// without its flag.
+// texts returns the manifest of --annotate and the CPUProfile of --profile, with a class. Each of the texts is nil if its flag is
+// not set.
 func (f *classifyFlags) texts(class string) (manifest, profile []byte, err error) {
 	if f.annotate == "" && f.object != "" {
 		return nil, nil, badInput("--object is for --annotate FILE")
@@ -390,7 +400,7 @@ func (f *classifyFlags) writeClass(class string) error {
 	return err
 }
 
-// rewrite replaces the content of a file, which keeps its owner and mode. It follows a symbolic link.
+// rewrite replaces the content of a file. The owner and the mode of the file do not change. It follows a symbolic link.
 func rewrite(name string, text []byte) error {
 	name, err := filepath.EvalSymlinks(name)
 	if err != nil {
@@ -414,7 +424,7 @@ func rewrite(name string, text []byte) error {
 	return next.CloseAtomicallyReplace()
 }
 
-// annotated returns the manifest of --annotate with a class.
+// annotated returns the manifest of --annotate, with the class as an annotation.
 func (f *classifyFlags) annotated(class string) ([]byte, error) {
 	text, err := fileio.Read(f.annotate, 16<<20)
 	if err != nil {

@@ -2,13 +2,15 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/experiment/probe"
 	"github.com/candor-project/candor/internal/errline"
@@ -28,22 +30,32 @@ func (f *classifyFlags) onlyProbe(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	p, err := f.watch(cmd, &w)
+	ctx, stop := untilSignal(cmd)
+	defer stop()
+	p, err := f.watch(ctx, cmd, &w)
 	if err != nil {
-		return experimentError(err)
+		return withoutResult(ctx, err)
 	}
+	return f.concludeProbe(cmd.OutOrStdout(), p)
+}
+
+// concludeProbe shows the prediction of a probe without a measurement. It returns an error if the prediction is undecided, unless
+// --accept-undecided counts the program as flexible.
+func (f *classifyFlags) concludeProbe(out io.Writer, p *experiment.Prediction) (err error) {
 	if f.output.value == "json" {
-		return writeJSON(cmd.OutOrStdout(), probeReport{p})
+		err = writeJSON(out, probeReport{p})
+	} else {
+		var text strings.Builder
+		writePrediction(&text, tableWidth(out, &f.output), p, "")
+		_, err = io.WriteString(out, text.String())
 	}
-	var text strings.Builder
-	writePrediction(&text, p, "")
-	_, err = io.WriteString(cmd.OutOrStdout(), text.String())
+	if err == nil && p.Class == experiment.Undecided && !f.accept {
+		return undecided("the prediction is undecided; use a longer --probe-for, measure with --cpu, or add --accept-undecided")
+	}
 	return err
 }
 
-func (f *classifyFlags) watch(cmd *cobra.Command, w *experiment.Workload) (p *experiment.Prediction, err error) {
-	ctx, stop := untilSignal(cmd)
-	defer stop()
+func (f *classifyFlags) watch(ctx context.Context, cmd *cobra.Command, w *experiment.Workload) (p *experiment.Prediction, err error) {
 	l, err := openLab()
 	if err != nil {
 		return nil, err
@@ -55,32 +67,32 @@ func (f *classifyFlags) watch(cmd *cobra.Command, w *experiment.Workload) (p *ex
 }
 
 // writePrediction writes the result of a probe and compares it with the measured class. measured is "" without
-// a measurement.
-func writePrediction(text *strings.Builder, p *experiment.Prediction, measured experiment.Verdict) {
+// a measurement. width is the width of the terminal; 0: unlimited.
+func writePrediction(text *strings.Builder, width int, p *experiment.Prediction, measured experiment.Verdict) {
 	if p == nil {
 		return
 	}
 	if measured != "" {
 		text.WriteString("\n")
 	}
-	t := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "SEES\tTHREADS\tASKS")
+	if p.Class == experiment.Undecided {
+		fmt.Fprintf(text, "the probe does not know: %s\n", p.Why)
+	} else {
+		fmt.Fprintf(text, "the probe predicts: %s: %s\n", p.Class, p.Why)
+		if measured != "" && measured != p.Class {
+			fmt.Fprintf(text, "that is not what was measured: the class is %s\n", measured)
+		}
+	}
+	text.WriteString("\n")
+	t := texttable.Table{Titles: []string{"SEES", "THREADS", "ASKS"}, LastWidth: 20}
 	for i := range p.Starts {
 		s := &p.Starts[i]
-		fmt.Fprintf(t, "%s\t%d\t%s\n", count(s.CPUs, "CPU", "CPUs"), s.Threads, cmp.Or(s.SourceNames(), "-"))
+		t.Rows = append(t.Rows, []string{count(s.CPUs, "CPU", "CPUs"), strconv.Itoa(s.Threads), cmp.Or(s.SourceNames(), "-")})
 	}
-	t.Flush()
-	if p.Class == experiment.Undecided {
-		fmt.Fprintf(text, "\nthe probe does not know: %s\n", p.Why)
-		return
-	}
-	fmt.Fprintf(text, "\nthe probe predicts: %s: %s\n", p.Class, p.Why)
-	if measured != "" && measured != p.Class {
-		fmt.Fprintf(text, "that is not what was measured: the class is %s\n", measured)
-	}
+	_ = t.Write(text, width) // a write to memory cannot fail
 }
 
-// newInternalProbeCommand returns the hidden command that becomes the program to trace.
+// newInternalProbeCommand returns the hidden command that executes the program to trace (probe.Become).
 func newInternalProbeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                probe.Command,

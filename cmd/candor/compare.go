@@ -96,7 +96,7 @@ func (f *compareFlags) run(cmd *cobra.Command, args []string) error {
 	defer stop()
 	report, err := f.measure(ctx, cmd, &e)
 	if report == nil {
-		return experimentError(err)
+		return withoutResult(ctx, err)
 	}
 	return f.finish(ctx, cmd.OutOrStdout(), expreport.Report{Report: report}, len(report.Runs), err)
 }
@@ -146,7 +146,8 @@ func (f *compareFlags) measure(ctx context.Context, cmd *cobra.Command, e *exper
 	return e.Run(ctx, l)
 }
 
-// openLab opens a lab, which uses no reserved CPUs and no exclusive CPUs of this machine's containers.
+// openLab opens an experiment.Lab, a host that runs workloads beside the containers of this machine. The lab uses neither
+// reserved CPUs nor the exclusive CPUs of these containers.
 func openLab() (*experiment.Lab, error) {
 	machine, driver := defaultHostOptions()
 	machine.Cgroup.Driver = cgroup.Driver(driver)

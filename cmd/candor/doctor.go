@@ -49,7 +49,7 @@ func newDoctorCommand() *cobra.Command {
 			return err
 		}
 		options, driver := defaultHostOptions()
-		if dir, err := nodeStateDir(doctor.DefaultNRIConfig); err == nil { // the check nri-config has the error
+		if dir, err := nodeStateDir(doctor.DefaultNRIConfig); err == nil { // the check nri-config reports the error
 			options.StateDir = cmp.Or(os.Getenv("CANDOR_STATE_DIR"), dir)
 		}
 		s := newSystem(&options, driver)
@@ -82,7 +82,7 @@ func checkDoctorIDs(ids []string) error {
 	return nil
 }
 
-// newSystem returns this machine with the paths of options, without access to an API server.
+// newSystem returns this machine as a doctor.System, with the paths of options and without access to a Kubernetes API server.
 func newSystem(options *host.Options, driver string) *doctor.System {
 	s := doctor.New("/")
 	s.StateDir, s.Config, s.Cgroup, s.Version = options.StateDir, options.Config, options.Cgroup, versionString()
@@ -90,8 +90,9 @@ func newSystem(options *host.Options, driver string) *doctor.System {
 	return s
 }
 
-// connectTo gives a system the API server of a kubeconfig. An invalid file is an error. If kubeconfig is "", the system uses the file of
-// $KUBECONFIG. Only the check that needs this file reads it.
+// connectTo sets the function with which a system connects to the API server. An invalid file kubeconfig is an error. If
+// kubeconfig is "", the function uses the file of $KUBECONFIG. This file is read only when a check connects, so an invalid file
+// is an error of that check.
 func connectTo(s *doctor.System, kubeconfig string) error {
 	options := apiserver.Options{Kubeconfig: kubeconfig, Product: "candor/" + versionString(), Patience: time.Second}
 	inherited := os.Getenv("KUBECONFIG")
@@ -115,7 +116,7 @@ func connectTo(s *doctor.System, kubeconfig string) error {
 	return nil
 }
 
-// withoutBadOptions returns the text of an error about a kubeconfig without the words that every such error has.
+// withoutBadOptions returns the text of an error of apiserver.New without the prefix that all these errors have.
 func withoutBadOptions(err error) string {
 	text := strings.TrimPrefix(err.Error(), apiserver.ErrBadOptions.Error()+": ")
 	return strings.TrimPrefix(text, "--kubeconfig ")
@@ -124,18 +125,7 @@ func withoutBadOptions(err error) string {
 // writeDoctor writes the rows as a table. Without -o wide, the next steps are below the table, because they are long.
 func writeDoctor(w io.Writer, r *doctor.Report, output *choice) error {
 	isWide := output.value == "wide"
-	t := texttable.Table{Titles: []string{"STATUS", "GROUP", "CHECK", "FOUND"}, Ranks: []int{0, 1, 0, 0}}
-	if isWide {
-		t.Titles, t.Ranks = append(t.Titles, "NEXT STEP"), nil
-	}
-	for _, row := range r.Checks {
-		cells := []string{string(row.Status), row.Group, row.ID, row.Found}
-		if isWide {
-			cells = append(cells, cmp.Or(row.Next, "-"))
-		}
-		t.Rows = append(t.Rows, cells)
-	}
-	if err := t.Write(w, tableWidth(w, output)); err != nil {
+	if err := doctorTable(r, isWide).Write(w, tableWidth(w, output)); err != nil {
 		return err
 	}
 	if !isWide {
@@ -143,6 +133,22 @@ func writeDoctor(w io.Writer, r *doctor.Report, output *choice) error {
 	}
 	_, err := fmt.Fprintln(w, "\n"+doctorSummary(r))
 	return err
+}
+
+// doctorTable returns the table of the rows. withNext adds the next steps.
+func doctorTable(r *doctor.Report, withNext bool) *texttable.Table {
+	t := &texttable.Table{Titles: []string{"STATUS", "GROUP", "CHECK", "FOUND"}, Ranks: []int{0, 1, 0, 0}, LastWidth: 30}
+	if withNext {
+		t.Titles, t.Ranks = append(t.Titles, "NEXT STEP"), nil
+	}
+	for _, row := range r.Checks {
+		cells := []string{string(row.Status), row.Group, row.ID, row.Found}
+		if withNext {
+			cells = append(cells, cmp.Or(row.Next, "-"))
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	return t
 }
 
 // writeNextSteps writes the next step of each row that has one.

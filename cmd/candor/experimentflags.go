@@ -44,7 +44,7 @@ func (f *experimentFlags) add(cmd *cobra.Command) {
 // addCommon adds the flags that candor classify also has.
 func (f *experimentFlags) addCommon(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.better, "better", nil, "which values are better: lower (default) or higher; NAME=higher for a metric")
+	flags.StringSliceVar(&f.better, "better", nil, "which values are better: lower (default) or higher; NAME=higher for metric NAME")
 	complete(cmd, "better", betterWords)
 	flags.StringVar(&f.server, "server", "", "server command to measure (shell words); it must stay in the foreground")
 	flags.StringVar(&f.client, "client", "", "client of --server (shell words), without a limit; its output has the results")
@@ -260,17 +260,22 @@ type shown interface {
 // finish shows the completed runs, also after an interrupt. ctx and err are the context and the error of the experiment.
 func (f *reportFlags) finish(ctx context.Context, out io.Writer, r shown, runs int, err error) error {
 	stopped := errors.Is(err, context.Canceled)
-	if runs == 0 && stopped {
-		return stoppedError(ctx, "no run done")
-	}
 	if runs == 0 {
-		return experimentError(err)
+		return withoutResult(ctx, err)
 	}
 	if writeErr := f.write(out, r); writeErr != nil {
 		return writeErr
 	}
 	if stopped {
 		return stoppedError(ctx, "%s done", count(runs, "run", "runs"))
+	}
+	return experimentError(err)
+}
+
+// withoutResult returns the error of an experiment that has ended without a result: an error of the experiment, or a signal.
+func withoutResult(ctx context.Context, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return stoppedError(ctx, "no run done")
 	}
 	return experimentError(err)
 }

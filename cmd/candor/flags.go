@@ -219,7 +219,7 @@ func (f *memoryFlags) request(cmd *pflag.FlagSet) (*host.MemoryRequest, error) {
 	return r, host.CheckMemory(r)
 }
 
-// words is a flag value: words of a list, separated by commas.
+// words is a flag value with one or more words, separated by commas. The field words.of lists the accepted words.
 type words struct {
 	values, of []string
 }

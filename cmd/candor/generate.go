@@ -15,8 +15,9 @@ import (
 
 func init() { buildCommands = append(buildCommands, newGenerateCommand) }
 
-// newGenerateCommand returns the command "candor generate DIR", which make share calls. It writes the man pages and the shell
-// completions of all commands, in the directories of /usr/share. SOURCE_DATE_EPOCH is the date of the man pages.
+// newGenerateCommand returns the command "candor generate DIR", which "make share" calls. The command writes the man pages and
+// the shell completions of all commands below DIR, which has the layout of /usr/share. SOURCE_DATE_EPOCH is the date of the man
+// pages.
 func newGenerateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "generate DIR",
@@ -54,8 +55,8 @@ func generate(dir string) error {
 	})
 }
 
-// clearEnvironment unsets all environment variables except SOURCE_DATE_EPOCH until restore is called. Variables such as $KUBECONFIG
-// are defaults of flags, which the man pages show.
+// clearEnvironment unsets all environment variables except SOURCE_DATE_EPOCH until restore is called. The man pages show the
+// defaults of flags, and these defaults can come from variables such as $KUBECONFIG.
 func clearEnvironment() (restore func()) {
 	variables := os.Environ()
 	os.Clearenv()
@@ -82,8 +83,8 @@ func prepareMan(c *cobra.Command) {
 // special matches the characters that Markdown interprets.
 var special = regexp.MustCompile("[\\\\`*_<>#&]")
 
-// markdown converts a help text to Markdown: indented lines are a block with its line breaks, and the characters of other lines
-// stand for themselves.
+// markdown converts a help text to Markdown. Indented lines become a code block, which preserves the line breaks. In other lines,
+// characters with a meaning in Markdown are escaped.
 func markdown(help string) string {
 	var out strings.Builder
 	inBlock := false

@@ -61,8 +61,9 @@ func addGroupFlags(cmd *cobra.Command, o *cgroup.Options) (driver *choice) {
 	return driver
 }
 
-// nodeStateDir returns the state directory of candor nri without flags: stateDir in its configuration, else the default. A missing file is
-// no error. Users with a state directory of their own get that directory, because candor nri runs as root.
+// nodeStateDir returns the state directory that candor nri uses if it is started without --state-dir: stateDir in the file
+// config, or the default. A missing file is not an error. A user other than root with $XDG_RUNTIME_DIR has a default state
+// directory of its own. nodeStateDir then returns that directory and does not read config, because candor nri runs as root.
 func nodeStateDir(config string) (string, error) {
 	usual := host.DefaultStateDir()
 	if os.Geteuid() != 0 && os.Getenv("XDG_RUNTIME_DIR") != "" {
@@ -78,8 +79,8 @@ func nodeStateDir(config string) (string, error) {
 	return cmp.Or(c.StateDir, usual), nil
 }
 
-// useNodeStateDir sets the state directory of a command that concerns candor nri: the directory of --state-dir or $CANDOR_STATE_DIR or,
-// without both, the directory that candor nri uses with a configuration file.
+// useNodeStateDir sets the state directory of a command that concerns candor nri: the directory of --state-dir or
+// $CANDOR_STATE_DIR. Without both, it is the directory that candor nri uses with the configuration file config.
 func (f *hostFlags) useNodeStateDir(cmd *cobra.Command, config string) error {
 	if cmd.Flags().Changed("state-dir") || os.Getenv("CANDOR_STATE_DIR") != "" {
 		return nil
@@ -92,8 +93,9 @@ func (f *hostFlags) useNodeStateDir(cmd *cobra.Command, config string) error {
 	return nil
 }
 
-// isServiceState reports whether candor-nri.service uses a state directory with a configuration file. If the file is invalid, the service
-// counts as a user of the default directory.
+// isServiceState reports whether dir is the state directory of candor-nri.service. config is the configuration file of the
+// service. If it is missing or invalid, isServiceState assumes that the service uses the default directory of root. If dir is "",
+// it is the default directory of this user.
 func isServiceState(dir, config string) bool {
 	service := host.SystemStateDir
 	if c, err := nri.LoadConfig(config); err == nil {
@@ -126,13 +128,13 @@ func (f *hostFlags) open(cmd *cobra.Command) (*host.Host, error) {
 	return h, nil
 }
 
-// openToLook opens this machine read-only, which requires no rights.
+// openToLook opens this machine read-only. Users without any rights can do this.
 func (f *hostFlags) openToLook(cmd *cobra.Command) (*host.Host, error) {
 	f.options.Cgroup.ReadOnly = true
 	return f.open(cmd)
 }
 
-// snapshot opens this machine read-only, reads its state, and reports cgroups outside the state.
+// snapshot opens this machine read-only and reads its state. It prints a warning if cgroups of Candor are not in the state.
 func (f *hostFlags) snapshot(cmd *cobra.Command) (*host.Host, *host.Snapshot, error) {
 	h, err := f.openToLook(cmd)
 	if err != nil {
@@ -173,7 +175,7 @@ func isOneOf(err error, of ...error) bool {
 type lineHandler struct {
 	out          io.Writer
 	level        slog.Level
-	slog.Handler // groups and bound attributes are not used
+	slog.Handler // nil: WithGroup and WithAttrs are not used
 }
 
 func (h *lineHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
@@ -190,7 +192,7 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 			}
 			return
 		}
-		fmt.Fprintf(&line, "%s%s %v", separator, a.Key, cmp.Or(a.Value.String(), "none")) // an empty set of CPUs
+		fmt.Fprintf(&line, "%s%s %v", separator, a.Key, cmp.Or(a.Value.String(), "none")) // for example an empty CPU set
 		separator = ", "
 	}
 	r.Attrs(func(a slog.Attr) bool { write(a); return true })
@@ -242,7 +244,7 @@ func oneName(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return badInput("%d arguments: must be 1, the NAME of a container", len(args))
 	}
-	if strings.Contains(args[0], "/") { // a container in a pod; a lookup in the state finds wrong names
+	if strings.Contains(args[0], "/") { // a container in a pod; the lookup in the state rejects a wrong name
 		return nil
 	}
 	if err := cgroup.CheckName(args[0]); err != nil {
@@ -287,8 +289,8 @@ func named(s *host.Snapshot, name string) (meant []*host.Grant) {
 // has ended.
 const minPrefix = 4
 
-// isWholeID reports whether name is the whole ID of a container in its engine. Candor's ID of a container of Docker is only the
-// beginning.
+// isWholeID reports whether name is the whole ID of a container in its engine. Candor's ID of a Docker container can be only the
+// beginning of Docker's ID.
 func isWholeID(g *host.Grant, name string) bool {
 	id, isGenerated := engineID(g)
 	return isGenerated && (id == name || len(name) == wholeID && shortContainerID.MatchString(name) && strings.HasPrefix(name, id))
@@ -305,12 +307,12 @@ func nameFrom(s *host.Snapshot, g *host.Grant) string {
 	return cpumap.Clean(g.Engine.Name)
 }
 
-// grantNamed returns the only container with a name.
+// grantNamed returns the container with a name. It returns an error if no container or several containers have the name.
 func grantNamed(s *host.Snapshot, name string) (*host.Grant, error) {
 	meant := named(s, name)
 	switch len(meant) {
 	case 0:
-		return s.Grant(name) // returns the reason
+		return s.Grant(name) // the error states the reason
 	case 1:
 		return meant[0], nil
 	}
@@ -325,8 +327,8 @@ func grantNamed(s *host.Snapshot, name string) (*host.Grant, error) {
 	return nil, badInput("%q is the name of %d containers: use one of %s", name, len(meant), strings.Join(names, ", "))
 }
 
-// idNamed returns the ID of the container with a name. If no container of the state has the name, it returns the name, because
-// the operation can find the container elsewhere.
+// idNamed returns the ID of the container with a name. If no container of the state has the name, idNamed returns the name
+// itself: the operation can also find a container that has a cgroup but is not in the state.
 func idNamed(h *host.Host, name string) (string, error) {
 	s, err := h.Snapshot()
 	if err != nil || len(named(s, name)) == 0 {

@@ -89,7 +89,7 @@ func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duratio
 	return report, nil
 }
 
-// measure samples the foreign processes on the container's exclusive CPUs, and its helpers.
+// measure samples the foreign processes on the container's exclusive CPUs, and the helpers of the container.
 func (r *inspection) measure(cmd *cobra.Command, h *host.Host, g *host.Grant, during time.Duration) error {
 	id, hasEngine := engineID(g)
 	var meter *helpers.Meter
@@ -111,8 +111,8 @@ func (r *inspection) measure(cmd *cobra.Command, h *host.Host, g *host.Grant, du
 	return nil
 }
 
-// engineID returns the ID of the container in its engine, or the beginning of this ID, which is the name of Docker's containers under
-// candor-runc. ok is false for a program of candor run.
+// engineID returns the ID of the container in its engine. For a Docker container under candor-runc, the result can be only the
+// beginning of this ID, because Candor uses the beginning as the container's name. ok is false for a program of candor run.
 func engineID(g *host.Grant) (id string, ok bool) {
 	if id, ok = audit.ContainerID(g.Engine.Cgroup); ok {
 		return id, true
@@ -129,12 +129,13 @@ type helperRows struct {
 	problems  []string
 }
 
-// A helperProcess is a process that works for the container. The limit of the process's own cgroup bounds the process.
+// A helperProcess is a process that works for the container, but runs in another cgroup. The limit of that cgroup bounds the
+// process.
 type helperProcess struct {
 	Name   string `json:"name"`
 	PID    int    `json:"pid"`
 	Cgroup string `json:"cgroup"`
-	Serves int    `json:"serves"` // number of containers
+	Serves int    `json:"serves"` // number of containers that the process works for
 }
 
 func newHelperRows(id string, r *helpers.Reading, figures *helpers.Figures) *helperRows {
@@ -162,22 +163,22 @@ func (r *helperRows) write(row func(string, string, ...any)) {
 	}
 }
 
-// An inspection is the output of inspect. Its JSON form is an interface, as for grantRow.
+// An inspection is the output of inspect. Scripts depend on its JSON form, as for grantRow.
 type inspection struct {
 	grantRow
 	Group     *groupRow           `json:"group,omitempty"`  // settings in the kernel; absent without a cgroup
-	Shown     cpuset.Set          `json:"shown"`            // CPUs in the files that its programs read; empty if unknown
-	Sources   []view.Source       `json:"sources,omitzero"` // CPUs that its programs find; absent unless it runs
-	LimitedBy []cpumap.GroupLimit `json:"limitedBy"`        // quotas of the ancestors of its cgroup
+	Shown     cpuset.Set          `json:"shown"`            // CPUs in the container's files of /proc and /sys; empty if unknown
+	Sources   []view.Source       `json:"sources,omitzero"` // CPUs that programs find in each source; absent unless it runs
+	LimitedBy []cpumap.GroupLimit `json:"limitedBy"`        // quotas of the ancestors of the container's cgroup
 	Strangers []cpumap.ForeignUse `json:"strangers,omitzero"`
-	Charged   bool                `json:"charged"`           // helpers use a part of its limit now
+	Charged   bool                `json:"charged"`           // the quota is below the limit, because of helpers
 	Helpers   *helperRows         `json:"helpers,omitempty"` // absent if the container has no engine, or helpers were not measured
 }
 
 type groupRow struct {
 	CPUs             cpuset.Set `json:"cpus"`
 	Mems             cpuset.Set `json:"mems"`
-	QuotaSeconds     float64    `json:"quotaSeconds"` // 0: none
+	QuotaSeconds     float64    `json:"quotaSeconds"` // 0: no quota
 	PeriodSeconds    float64    `json:"periodSeconds"`
 	BurstSeconds     float64    `json:"burstSeconds"`
 	Weight           int        `json:"weight"`
@@ -276,7 +277,7 @@ func (r *inspection) writeView(row func(string, string, ...any)) {
 	}
 }
 
-// chargedText explains a container that looks throttled because of its helpers.
+// chargedText explains a quota below the limit: helpers of the container use a part of the limit.
 func (r *inspection) chargedText() string {
 	if !r.Charged {
 		return ""
@@ -325,7 +326,7 @@ func writeStrangers(row func(string, string, ...any), strangers []cpumap.Foreign
 	}
 }
 
-// duration returns a number of seconds, rounded to microseconds.
+// duration converts seconds to a time.Duration, rounded to microseconds.
 func duration(seconds float64) time.Duration {
 	return time.Duration(seconds * float64(time.Second)).Round(time.Microsecond)
 }
@@ -337,10 +338,11 @@ func noneIfEmpty(s cpuset.Set) string {
 	return s.String()
 }
 
-// A grantRow is a container as ps and inspect write it. Its JSON form is an
-// interface: docs/reference/json.md describes it, field by field.
+// A grantRow is a container as ps and inspect write it. Scripts depend on its JSON form, which docs/reference/json.md describes
+// field by field.
 type grantRow struct {
 	ID           string                `json:"id"`
+	DisplayName  string                `json:"name"`
 	podname.Name                       // absent for a program of candor run; a container of an engine outside of pods has only `container`
 	State        string                `json:"state"`             // pending, running, paused, held, ended, degraded
 	Degraded     []host.Difference     `json:"degraded,omitzero"` // settings that differ from the grant
@@ -348,22 +350,22 @@ type grantRow struct {
 	Policy       hybrid.Policy         `json:"policy"`
 	Topology     hybrid.TopologyPolicy `json:"topology"`
 	TopologyKept bool                  `json:"topologyKept"`
-	Limit        hybrid.Milli          `json:"limitMilli"`   // 0: none
+	Limit        hybrid.Milli          `json:"limitMilli"`   // 0: no limit
 	Request      hybrid.Milli          `json:"requestMilli"` // the guarantee
 	CPUs         cpuset.Set            `json:"cpus"`
 	Exclusive    cpuset.Set            `json:"exclusive"`
 	Fractions    planio.Fractions      `json:"fractionsMilli,omitzero"` // absent for a flexible container
-	Quota        hybrid.Milli          `json:"quotaMilli,omitempty"`    // absent where none is set
+	Quota        hybrid.Milli          `json:"quotaMilli,omitempty"`    // absent without a quota
 	Weight       hybrid.Milli          `json:"weight"`
 	Lost         cpuset.Set            `json:"lost"`             // CPUs that it had, and the machine no longer has
 	Memory       *memoryRow            `json:"memory,omitempty"` // absent without a memory limit
 	View         spec.View             `json:"view"`
-	ViewSeen     spec.View             `json:"viewSeen,omitempty"` // view that its programs see; absent if unknown
-	view.Summary                       // CPUs that its programs see
+	ViewSeen     spec.View             `json:"viewSeen,omitempty"` // view that the container's programs see; absent if unknown
+	view.Summary                       // CPUs that the container's programs see
 	OnResize     string                `json:"onResize"`
 	HelperLevel  spec.Helpers          `json:"helperLevel"`
 	Burst        string                `json:"burst"`         // none, kernel, quota, auto or a time
-	PID          int                   `json:"pid,omitempty"` // of the program's first process; absent where Candor did not start it
+	PID          int                   `json:"pid,omitempty"` // first process; absent if Candor did not start it
 	PIDs         []int                 `json:"pids"`
 	Age          float64               `json:"ageSeconds"`
 	Command      string                `json:"command"`
@@ -371,7 +373,7 @@ type grantRow struct {
 
 func newGrantRow(g *host.Grant, look *host.ContainerState, now time.Duration) grantRow {
 	row := grantRow{
-		ID: g.ID, Name: g.Engine.DisplayName(), State: look.Condition(g), Degraded: look.Differences, Class: g.Class, Policy: g.Policy, Topology: g.Topology, TopologyKept: g.TopologyMet,
+		ID: g.ID, DisplayName: g.DisplayName(), Name: g.Engine.DisplayName(), State: look.Condition(g), Degraded: look.Differences, Class: g.Class, Policy: g.Policy, Topology: g.Topology, TopologyKept: g.TopologyMet,
 		Limit: g.Limit, Request: g.Guaranteed(), CPUs: g.CPUs, Exclusive: g.Exclusive, Quota: g.Quota, Weight: g.Weight,
 		Lost: g.Lost, View: g.View, OnResize: g.OnResize, HelperLevel: g.Helpers, Burst: g.Burst.String(), PID: g.Main.PID,
 		PIDs: append([]int{}, look.Processes...), Age: (now - g.Since).Seconds(), Command: g.Command,
@@ -426,7 +428,8 @@ func (m *memoryRow) write(row func(string, string, ...any)) {
 	}
 }
 
-// read sets Command to the program's command line, and OnResize to the command instead of its file, if the caller may read them.
+// read sets Command to the program's command line, and OnResize to the command of the method exec instead of the file with the
+// command. If the caller may not read one of them, that field has only the program's name or the file.
 func (r *grantRow) read(h *host.Host, g *host.Grant) {
 	r.Command, r.OnResize = h.CommandLine(g), h.OnResize(g)
 }
@@ -454,7 +457,7 @@ func (r *grantRow) command() string {
 // age returns the time since the container got its CPUs, such as 12m.
 func (r *grantRow) age() string { return age(time.Duration(r.Age * float64(time.Second))) }
 
-// sayStrays prints a warning about cgroups that a snapshot does not list, on standard error.
+// sayStrays prints a warning on standard error if cgroups of Candor are not in the state, or belong to another state.
 func sayStrays(cmd *cobra.Command, s *host.Snapshot) {
 	if beside := s.Warning(); beside != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "candor:", errorText(beside))
@@ -470,7 +473,7 @@ func writeJSON(w io.Writer, v any) error { return jsonout.Write(w, v) }
 // writeJSONLine writes the JSON of a command that can write several values, a line each.
 func writeJSONLine(w io.Writer, v any) error { return jsonout.WriteLine(w, v) }
 
-// age writes a time span as people do: 5s, 12m, 3h, 2d.
+// age formats a time span as a whole number of one unit: 5s, 12m, 3h, 2d.
 func age(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:

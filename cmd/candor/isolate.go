@@ -30,10 +30,10 @@ The command runs each application alone and beside each stressor, in these cases
   candor+burst  the same CPUs for both (class flexible); the application may spend its
                 unused quota later (--burst auto)
 
-The slowdown compares the run time beside the stressor with the run time alone in the
-same case. Both runs have the same CPUs, so the slowdown does not contain the effect of
-having fewer CPUs than in another case. The report compares the slowdowns of each case
-with the slowdowns of the first case. The stressors use stress-ng and iperf3:
+A slowdown is the run time beside a stressor divided by the run time without a stressor in
+the same case. In both runs, the application may use the same CPUs, so the slowdown does
+not contain the cost of having fewer CPUs than in another case. The report shows this cost
+separately, compared with the first case. The stressors use stress-ng and iperf3:
 
   cpu, cache    25 workers that compute or thrash the cache
   ram           8 workers that allocate up to 2 GiB and free it
@@ -83,14 +83,14 @@ func newIsolateCommand() *cobra.Command {
 	}
 	flags.StringVar(&f.cases, "cases", strings.Join(names, ","), "cases, separated by commas; the first is the baseline")
 	complete(cmd, "cases", names)
-	flags.StringVar(&f.tmp, "tmp", "/var/tmp", "directory for files of stressors and applications, at least 512 MiB")
+	flags.StringVar(&f.tmp, "tmp", "/var/tmp", "directory for files of stressors and applications; 1 GiB must be free")
 	must(cmd.MarkFlagDirname("tmp"))
 	f.repeatFlags.add(cmd)
 	f.reportFlags.add(cmd)
 	return cmd
 }
 
-// run measures and shows the runs. If the user interrupts it, run shows the completed runs.
+// run measures and shows the runs. If the user interrupts the measurement, run shows the completed runs.
 func (f *isolateFlags) run(cmd *cobra.Command) error {
 	i, err := f.isolation()
 	if err != nil {
@@ -103,7 +103,7 @@ func (f *isolateFlags) run(cmd *cobra.Command) error {
 	defer stop()
 	report, err := f.measure(ctx, cmd, &i)
 	if report == nil {
-		return experimentError(err)
+		return withoutResult(ctx, err)
 	}
 	return f.finish(ctx, cmd.OutOrStdout(), expreport.Isolation{IsolationReport: report}, len(report.Runs), err)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cmd/candor/internal/audit"
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/cmd/candor/internal/top"
 	"github.com/candor-project/candor/cpuset"
@@ -62,7 +63,7 @@ func example(t *testing.T) *exampleMachine {
 		g.Weight = 1000 // the page does not explain weights
 		if g.Class == hybrid.Flexible {
 			g.Engine.Name, g.Main = "default/shop-0/log", host.Process{}
-			g.Command = g.Engine.Name
+			g.Command = "tail -F /var/log/shop"
 		}
 		state := &host.ContainerState{
 			Exists: true, Processes: []int{4711 + i},
@@ -244,6 +245,19 @@ func TestRowRequest(t *testing.T) {
 		g := host.Grant{Grant: hybrid.Grant{Request: c.request}}
 		if row := newGrantRow(&g, &host.ContainerState{}, 0); row.Request != c.want {
 			t.Errorf("%+v: request %v, want %v", c.request, row.Request, c.want)
+		}
+	}
+}
+
+// TestNameFields: a foreign container and a row of audit and ledger have the same fields for the name as a container of Candor.
+func TestNameFields(t *testing.T) {
+	c := audit.Container{Name: "default/web/app", ID: "0123"}
+	rows := auditRows([]audit.Container{c}, true, nil)
+	report := ledgerReport{Containers: []ledgerRow{{Name: c.Name, ID: c.ID}}}
+	for name, value := range map[string]any{"audit": rows[0], "ledger": report.document().Containers[0]} {
+		text, err := json.Marshal(value)
+		if want := `"name":"default/web/app","namespace":"default","pod":"web","container":"app","id":"0123"`; err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %v, %s; want %s", name, err, text, want)
 		}
 	}
 }

@@ -52,10 +52,10 @@ READ    CPUs that the engine uses for readers of the log, such as docker logs; t
 METHOD  how the command finds the part of the helpers' CPU time that belongs to the
         container
         exact:      the helper works for this container alone
-        bpf:        by samples of the system calls of the engine, which works for
-                    several containers
-        registers:  by samples of the engine's CPU registers; less exact than bpf,
-                    used without CAP_BPF
+        bpf:        the engine works for several containers; samples of its system
+                    calls divide its CPU time between the containers
+        registers:  as for bpf, but with samples of the engine's CPU registers; less
+                    exact than bpf, used without CAP_BPF
 
 Without CAP_PERFMON, the command does not divide the CPU time of containerd and dockerd
 between containers.
@@ -147,8 +147,8 @@ func (m *ledgerMeter) show(cmd *cobra.Command, during time.Duration, output *cho
 	return err
 }
 
-// watch writes a report at each interval. It ends after the given number of reports; 0 means no end. A signal ends the last interval early.
-// With a number of reports, the report of this interval is partial. Without a number, watch omits this report.
+// watch writes a report at each interval. It ends after the given number of reports; 0 means no end. A signal ends the last
+// interval early. If readings is above 0, watch also writes the report of this interval, and marks it as partial.
 func (m *ledgerMeter) watch(cmd *cobra.Command, interval time.Duration, readings int, output *choice) error {
 	if err := m.next(); err != nil {
 		return err
@@ -193,7 +193,7 @@ type ledgerReading struct {
 	at         time.Time
 	helpers    *helpers.Reading
 	containers []audit.Container
-	used       map[string]time.Duration // own CPU time by cgroup
+	used       map[string]time.Duration // CPU time of each container's cgroup, by cgroup
 }
 
 // softirqFlag adds the flag --softirq.
@@ -242,7 +242,7 @@ func (m *ledgerMeter) Close() {
 	m.tree.Close()
 }
 
-// next takes the next reading.
+// next takes a reading and stores it in m.before.
 func (m *ledgerMeter) next() error {
 	r := &ledgerReading{helpers: m.helpers.Read(), at: time.Now(), used: map[string]time.Duration{}}
 	var err error
@@ -258,7 +258,8 @@ func (m *ledgerMeter) next() error {
 	return nil
 }
 
-// measure waits, takes the next reading and reports the difference. If the context ends, it waits no longer, and the report is partial.
+// measure waits for the time during, takes a reading and returns the report on the time since the previous reading. If ctx ends,
+// the wait ends early, and the report is partial.
 func (m *ledgerMeter) measure(ctx context.Context, during time.Duration) (*ledgerReport, error) {
 	before := m.before
 	select {
@@ -278,10 +279,10 @@ type ledgerReport struct {
 	Partial      bool    // a signal ended the measurement early
 	During       float64 // seconds
 	Method       ledger.Method
-	Refusal      string // reason of the method none
+	Refusal      string // reason if Method is ledger.None
 	Failure      string // reason why the CPU time of some helpers is unattributed or missing
 	Containers   []ledgerRow
-	Unattributed map[string]float64 // by daemon
+	Unattributed map[string]float64 // CPUs that a daemon uses for no known container, by daemon
 	problems     []string
 	hasPackets   bool
 }
@@ -290,10 +291,10 @@ type ledgerRow struct {
 	Name    string
 	ID      string
 	Runtime string
-	Limit   hybrid.Milli // 0: none
+	Limit   hybrid.Milli // 0: no limit
 	Own     float64
-	Charged float64  // without the work for readers of the log
-	Credit  *float64 // nil: packets are not measured
+	Charged float64  // CPUs that helpers use, without the work for readers of the log
+	Credit  *float64 // CPUs used for packets of other containers; nil: packets are not measured
 	Uses    []helpers.Use
 }
 
@@ -333,7 +334,7 @@ func newLedgerReport(before, after *ledgerReading) *ledgerReport {
 	return r
 }
 
-// writeTable writes the table for a terminal of a width (tableWidth).
+// writeTable writes the table. width is the width of the terminal; 0: unlimited (tableWidth).
 func (r *ledgerReport) writeTable(w io.Writer, width int) error {
 	if r.Partial {
 		fmt.Fprint(w, partialLine(fmt.Sprintf("the measurement covers %.1f s", r.During)))
@@ -389,7 +390,7 @@ func (c *ledgerRow) use(kind ledger.Kind) string {
 	return inCPUs(sum)
 }
 
-// packets formats the cells of packets.
+// packets formats the cells RX and CREDIT.
 func (c *ledgerRow) packets() []string {
 	if c.Credit == nil {
 		return []string{"-", "-"}
@@ -397,7 +398,7 @@ func (c *ledgerRow) packets() []string {
 	return []string{c.use(ledger.RX), inCPUs(*c.Credit)}
 }
 
-// methods lists the methods of the container's charges.
+// methods lists the methods by which the helpers of the container were measured.
 func (c *ledgerRow) methods() string {
 	var list []string
 	for _, u := range c.Uses {

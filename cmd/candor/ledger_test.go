@@ -84,8 +84,8 @@ func TestLedgerJSON(t *testing.T) {
 		{Name: "idle", ID: "b"},
 	}}
 	want := `{"duringSeconds":2,"method":"bpf","containers":[` +
-		`{"name":"web","id":"a","limitMilli":500,"ownMilli":333.333,"helpersMilli":350,"creditMilli":1.5,"helpers":[{"helper":"log","method":"bpf","useMilli":350}]},` +
-		`{"name":"idle","id":"b","limitMilli":0,"ownMilli":0,"helpersMilli":0,"helpers":[]}],"unattributedMilli":{"dockerd":20}}` + "\n"
+		`{"name":"web","container":"web","id":"a","limitMilli":500,"ownMilli":333.333,"helpersMilli":350,"creditMilli":1.5,"helpers":[{"helper":"log","method":"bpf","useMilli":350}]},` +
+		`{"name":"idle","container":"idle","id":"b","limitMilli":0,"ownMilli":0,"helpersMilli":0,"helpers":[]}],"unattributedMilli":{"dockerd":20}}` + "\n"
 	var out bytes.Buffer
 	if err := writeJSONLine(&out, r.document()); err != nil || out.String() != want {
 		t.Errorf("%v, got\n%swant\n%s", err, &out, want)

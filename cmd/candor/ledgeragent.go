@@ -29,7 +29,7 @@ shim. The agent must run as user 0 in the PID namespace of the host. It needs no
 capabilities other than CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.
 
 Without --charge, the agent changes nothing. With --charge, it counts the CPU time of
-helpers against the limits of the containers with the helper level charge (candor run
+helpers against the limits of the containers with the setting helpers=charge (candor run
 --helpers charge, annotation candor.dev/helpers, or option helpers in host.json). For
 this purpose, the agent lowers the quota of such a container. On cgroup v1, the agent
 also freezes the container for up to a second at a time if the container and its helpers
@@ -100,7 +100,7 @@ func (f *ledgerAgentFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	defer wait()
+	defer func() { stop(); wait() }()
 	defer a.stop()
 	a.nextIfDue()
 	if err := metrics.NewLedger(versionString(), a.reading).Serve(ctx, address, web, a.log); err != nil {
@@ -113,7 +113,7 @@ func (f *ledgerAgentFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// openTree opens the cgroups. The agent creates no groups of Candor, so it does not need the right to do so.
+// openTree opens the cgroups read-only. The agent creates no cgroups, so it does not need the right to create them.
 func (f *ledgerAgentFlags) openTree() (*cgroup.Tree, error) {
 	options := f.machine.options.Cgroup
 	options.Driver, options.ReadOnly = cgroup.Driver(f.machine.driver.value), true
@@ -168,8 +168,8 @@ func needsRootForHelpers() error {
 	return nil
 }
 
-// A ledgerAgent measures the helpers in a loop. A scrape reads the last measurement, or takes the next if the last is older than an
-// interval.
+// A ledgerAgent measures the helpers in a loop. A scrape reads the last measurement, or takes a new measurement if the last is
+// older than an interval.
 type ledgerAgent struct {
 	meter    *helpers.Meter
 	interval time.Duration
@@ -178,13 +178,13 @@ type ledgerAgent struct {
 	names    containerNames
 	// charger is nil without --charge. Otherwise only the charger reads the meter.
 	charger *charger
-	// failure is the error of the last measurement, or "": an error is logged once.
+	// failure is the error of the last measurement, or "". The agent does not log the same error twice in a row.
 	failure string
 
-	mutex     sync.Mutex // of the following fields, and held during a measurement
+	mutex     sync.Mutex // protects the following fields, and is held during a measurement
 	last      *metrics.HelperReading
 	at        time.Time     // time of the last measurement
-	measured  time.Duration // CPU time of all helpers until then
+	measured  time.Duration // CPU time of all helpers until at
 	isStopped bool          // the meter is closed, or will be
 }
 
@@ -192,17 +192,18 @@ type ledgerAgent struct {
 // rare.
 type containerNames struct {
 	names  map[string]podname.Name
-	tries  map[string]int // readings without the name, by container ID
+	tries  map[string]int // number of readings that did not find the name, by container ID
 	readAt time.Time
 }
 
 const (
 	namesEvery = 5 * time.Minute // time between two readings
-	nameRetry  = time.Second     // time until the next reading for a container without a name: its first process starts later than its shim
-	nameTries  = 10              // number of these readings
+	// A container has no name until its first process starts, which is later than the start of its shim.
+	nameRetry = time.Second // time until the next reading if a container has no name
+	nameTries = 10          // maximum number of these readings for a container
 )
 
-// isDue reports whether the names must be read for these containers.
+// isDue reports whether the names must be read again. The keys of totals are the IDs of the containers.
 func (n *containerNames) isDue(totals map[string][]ledger.Total, now time.Time) bool {
 	age := now.Sub(n.readAt)
 	if age >= namesEvery {
@@ -257,7 +258,7 @@ func (a *ledgerAgent) loop(ctx context.Context) {
 	}
 }
 
-// While the helpers use little CPU time, the agent waits with a measurement: until they have used maxUnmeasured, or until the last
+// The agent takes a measurement when the helpers have used maxUnmeasured of CPU time since the last measurement, or when the last
 // measurement is maxAge old.
 const (
 	maxUnmeasured = 500 * time.Millisecond
@@ -269,16 +270,16 @@ func (a *ledgerAgent) nextIfDue() {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	used, hasEnded, isKnown := a.used()
-	if !isKnown || hasEnded || isDue(used-a.measured, time.Since(a.at)) {
+	if !isKnown || hasEnded || isDue(used-a.measured, time.Since(a.at), a.interval) {
 		a.next()
 	}
 }
 
-// isDue reports whether a measurement is due, given the CPU time of the helpers since the last measurement, and its age.
-func isDue(used, age time.Duration) bool { return used >= maxUnmeasured || age >= maxAge-unpunctual }
-
-// unpunctual is the time by which an interval can be shorter than its length.
-const unpunctual = 50 * time.Millisecond
+// isDue reports whether a measurement is due, given the CPU time of the helpers since the last measurement, and the age of that
+// measurement. Ticks are not punctual, so the measurement follows at the tick nearest to maxAge.
+func isDue(used, age, interval time.Duration) bool {
+	return used >= maxUnmeasured || age >= maxAge-interval/2
+}
 
 // used returns the CPU time of all helpers (helpers.Meter.Used).
 func (a *ledgerAgent) used() (used time.Duration, hasEnded, isKnown bool) {
@@ -343,7 +344,7 @@ func (a *ledgerAgent) readNames() map[string]podname.Name {
 	return names
 }
 
-// reading returns the last measurement for a scrape. It is at most an interval old.
+// reading returns the last measurement for a scrape. It is at most an interval old, unless the agent is stopping.
 func (a *ledgerAgent) reading() *metrics.HelperReading {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/candor-project/candor/cmd/candor/internal/helpers"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/ledger"
 	"github.com/candor-project/candor/metrics"
@@ -50,20 +53,23 @@ func TestContainerNames(t *testing.T) {
 	}
 }
 
-// TestIsDue: the agent measures when the helpers have used 500 ms of CPU time, and otherwise after 5 s, also if a tick is early.
+// TestIsDue: the agent measures when the helpers have used 500 ms of CPU time, and otherwise at the interval that ends nearest to 5 s.
 func TestIsDue(t *testing.T) {
 	for _, c := range []struct {
-		used, age time.Duration
-		want      bool
+		used, age, interval time.Duration
+		want                bool
 	}{
-		{0, time.Second, false},
-		{499 * time.Millisecond, 4 * time.Second, false},
-		{500 * time.Millisecond, time.Second, true},
-		{0, 4999 * time.Millisecond, true},
-		{0, time.Minute, true},
+		{0, time.Second, time.Second, false},
+		{499 * time.Millisecond, 4 * time.Second, time.Second, false},
+		{500 * time.Millisecond, time.Second, time.Second, true},
+		{0, 4900 * time.Millisecond, time.Second, true},
+		{0, 4900 * time.Millisecond, 100 * time.Millisecond, false},
+		{0, 3 * time.Second, 3 * time.Second, false},
+		{0, 6 * time.Second, 3 * time.Second, true},
+		{0, time.Minute, time.Minute, true},
 	} {
-		if got := isDue(c.used, c.age); got != c.want {
-			t.Errorf("%v used in %v: got %v, want %v", c.used, c.age, got, c.want)
+		if got := isDue(c.used, c.age, c.interval); got != c.want {
+			t.Errorf("%v used in %v, interval %v: got %v, want %v", c.used, c.age, c.interval, got, c.want)
 		}
 	}
 }
@@ -78,14 +84,37 @@ func TestScrapeAfterStop(t *testing.T) {
 	}
 }
 
-// TestReportedTime: CPU time that another program reports is in the charges and in the CPU time of all helpers.
-func TestReportedTime(t *testing.T) {
-	c := &charger{reportedTime: 3 * time.Second}
-	if got := c.BookedTime(); got != 3*time.Second {
-		t.Errorf("before the first reading: got %v", got)
+// TestBookedTime: the booked time is the part of the helpers' CPU time that the last call of Charges included. Time that another program
+// reports after this call is not booked.
+func TestBookedTime(t *testing.T) {
+	c := newCharger(nil, helpers.Open(), slog.New(slog.DiscardHandler))
+	defer c.meter.Close()
+	c.last = &helpers.Reading{At: time.Now().Add(time.Hour), Used: time.Second}
+	c.reported["a"], c.reportedTime = &reported{time: 3 * time.Second}, 3*time.Second
+	g := &host.Grant{Grant: hybrid.Grant{Request: hybrid.Request{ID: "a"}}}
+	if charged, _ := c.Charges(g); charged != 3*time.Second || c.BookedTime() != 4*time.Second {
+		t.Errorf("charged %v, booked %v; want 3s and 4s", charged, c.BookedTime())
 	}
-	c.last = &helpers.Reading{Used: time.Second}
-	if got := c.BookedTime(); got != 4*time.Second {
-		t.Errorf("got %v, want 4s", got)
+	before, _ := c.HelperTime()
+	c.reportedTime += time.Minute
+	if after, _ := c.HelperTime(); after < before+time.Minute || c.BookedTime() != 4*time.Second {
+		t.Errorf("after a report of 1m: the CPU time of all helpers went from %v to %v, booked %v", before, after, c.BookedTime())
+	}
+}
+
+// TestHelperTimeAfterEnd: for a while after the end of a helper, the CPU time of its replacement can be missing.
+func TestHelperTimeAfterEnd(t *testing.T) {
+	c := newCharger(nil, helpers.Open(), slog.New(slog.DiscardHandler))
+	defer c.meter.Close()
+	if _, ok := c.HelperTime(); !ok {
+		t.Error("without an end: the time is not known")
+	}
+	c.endedAt = time.Now().Add(-replacementTime / 2)
+	if _, ok := c.HelperTime(); ok {
+		t.Error("after an end: the time is known")
+	}
+	c.endedAt = time.Now().Add(-2 * replacementTime)
+	if _, ok := c.HelperTime(); !ok {
+		t.Error("long after an end: the time is not known")
 	}
 }

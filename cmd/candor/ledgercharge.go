@@ -27,24 +27,28 @@ import (
 	"github.com/candor-project/candor/metrics"
 )
 
-// A charger enforces the limits of the containers with the helper level charge: it measures their helpers, and package host changes their
-// quotas. For helpers that the charger does not know, other programs report the CPU time through a socket.
+// A charger enforces the limits of the containers with the setting helpers=charge (spec.HelpersCharge): it measures their
+// helpers, and package host changes their quotas. For helpers that the charger does not know, other programs report the CPU time
+// through a socket.
 type charger struct {
 	host  *host.Host
 	meter *helpers.Meter
 	log   *slog.Logger
 
-	mutex    sync.Mutex // of the meter and of the following fields
+	mutex    sync.Mutex // protects the meter and the following fields
 	last     *helpers.Reading
-	reported map[string]*reported // by the container's ID in the state
-	// baselines are the charges at the time when the charger first saw the helpers of a container. Only later CPU time counts, because a
-	// conmon can be older than the agent.
+	reported map[string]*reported // CPU time from other programs, by the container's ID in the state
+	// baselines are the CPU times that the helpers of a container had used when the charger first saw them, by the container's ID
+	// in its engine. Only later CPU time counts. A conmon, for example, can be older than the agent.
 	baselines map[string]time.Duration
-	received  map[string]*received // CPU time of packets by the container's ID
+	received  map[string]*received // CPU time of packets, by the container's ID in its engine
 	accounts  map[string]metrics.ChargedAccount
 	prunedAt  time.Time
 	// reportedTime is the CPU time that other programs have reported for all containers.
 	reportedTime time.Duration
+	// bookedTime is the part of HelperTime that the last call of Charges included.
+	bookedTime time.Duration
+	endedAt    time.Time // when a call of HelperTime last found that a helper had ended
 }
 
 // reported is the CPU time that other programs have reported for a container.
@@ -53,15 +57,18 @@ type reported struct {
 	time time.Duration
 }
 
-// maxReadingAge is the time in which charges use the same reading of the helpers' CPU time. It bounds the number of readings,
-// because the containers are charged at different times.
+// maxReadingAge is the time in which charges use the same reading of the helpers' CPU time. Otherwise each container would cause
+// its own readings, because the containers are charged at different times.
 const maxReadingAge = 15 * time.Millisecond
 
-// maxMetricsAge is the same time for the metrics.
+// maxMetricsAge is the time in which the metrics use the same reading.
 const maxMetricsAge = time.Second
 
 // scanInterval is the time between two scans for new helpers.
 const scanInterval = time.Second
+
+// replacementTime is the time in which a new helper can take the place of an ended helper, such as a daemon that starts again.
+const replacementTime = 5 * time.Second
 
 func newCharger(h *host.Host, m *helpers.Meter, log *slog.Logger) *charger {
 	m.SetScanInterval(scanInterval)
@@ -80,6 +87,7 @@ func (c *charger) Charges(g *host.Grant) (charged, credited time.Duration) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.update(maxReadingAge)
+	c.bookedTime = c.last.Used + c.reportedTime
 	if id, ok := engineID(g); ok {
 		charged = c.sinceBaseline(id, g.HasHelper) + c.packets(id, g)
 		credited = c.last.Credited(id)
@@ -90,41 +98,39 @@ func (c *charger) Charges(g *host.Grant) (charged, credited time.Duration) {
 	return charged, credited
 }
 
-// HelperTime returns the CPU time of all helpers, and the CPU time that other programs have reported. If a helper has ended, it first looks
-// for new helpers.
+// HelperTime returns the CPU time of all known helpers, and the CPU time that other programs have reported. ok is false if the total
+// can lack a helper: for a while after the end of a helper, because only Charges finds a helper that takes its place. ok is also
+// false if the meter has no clock for its helpers (helpers.Meter.Used).
 func (c *charger) HelperTime() (total time.Duration, ok bool) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	used, hasEnded, isKnown := c.meter.Used()
 	if hasEnded {
-		c.last = c.meter.Read()
-		used, _, _ = c.meter.Used()
+		c.endedAt = time.Now()
 	}
-	return used + c.reportedTime, isKnown
+	return used + c.reportedTime, isKnown && time.Since(c.endedAt) >= replacementTime
 }
 
-// BookedTime returns the part of the HelperTime that the charges include.
+// BookedTime returns the part of HelperTime's total that the last call of Charges included.
 func (c *charger) BookedTime() time.Duration {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if c.last == nil {
-		return c.reportedTime
-	}
-	return c.last.Used + c.reportedTime
+	return c.bookedTime
 }
 
-// update reads the helpers' CPU time if the last reading is older than an age.
+// update reads the helpers' CPU time unless the last reading is younger than age.
 func (c *charger) update(age time.Duration) {
 	if c.last == nil || time.Since(c.last.At) >= age {
 		c.last = c.meter.Read()
 	}
 }
 
-// sinceBaseline returns the helper CPU time of a container since the charger first saw its helpers.
+// sinceBaseline returns the CPU time that the helpers of a container have used since the charger first saw them.
+// helpers.Reading.Charged explains isPlaced.
 func (c *charger) sinceBaseline(id string, isPlaced bool) time.Duration {
 	charged, _, isKnown := c.last.Charged(id, isPlaced)
 	if !isKnown {
-		delete(c.baselines, id) // its helpers have ended; new helpers count from 0
+		delete(c.baselines, id) // the container's helpers have ended; the CPU time of new helpers counts from 0
 		return 0
 	}
 	if _, hasBaseline := c.baselines[id]; !hasBaseline {
@@ -136,7 +142,7 @@ func (c *charger) sinceBaseline(id string, isPlaced bool) time.Duration {
 // received is the CPU time of the packets that a container has received.
 type received struct {
 	at      time.Time
-	total   time.Duration // at the last reading
+	total   time.Duration // CPU time of all packets until at
 	charged time.Duration
 }
 
@@ -187,7 +193,7 @@ func (c *charger) read() (r *helpers.Reading, totals []metrics.HelperTotals, acc
 
 const pruneEvery = time.Minute
 
-// prune removes the containers that have ended.
+// prune removes the data of containers that have ended, at most once in pruneEvery.
 func (c *charger) prune() {
 	if time.Since(c.prunedAt) < pruneEvery {
 		return
@@ -264,7 +270,7 @@ func (c *charger) serve(listener net.Listener) {
 		}
 		if err != nil {
 			c.log.Warn("cannot accept a charge", "error", err)
-			time.Sleep(time.Second) // such as too many open files
+			time.Sleep(time.Second) // the cause can persist, such as too many open files
 			continue
 		}
 		go func() {
@@ -312,7 +318,7 @@ func (c *charger) receive(connection net.Conn) error {
 	d := time.Duration(r.Microseconds) * time.Microsecond
 	c.reported[g.ID].time += d
 	c.reportedTime += d
-	c.log.Debug("charge reported", "container", g.ID, "us", r.Microseconds, "source", r.Source)
+	c.log.Debug("charge reported", host.LogName(g.DisplayName(), g.ID), "us", r.Microseconds, "source", r.Source)
 	return nil
 }
 

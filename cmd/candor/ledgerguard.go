@@ -88,7 +88,8 @@ func newLedgerGuardCommand() *cobra.Command {
 	return cmd
 }
 
-// restoreAfter restores the containers after the end of the agent, whose pipe the kernel closes a moment earlier.
+// restoreAfter waits until the agent's process has ended, and then restores the containers. The wait is necessary because the
+// kernel closes the agent's pipe a moment before the process ends.
 func restoreAfter(ctx context.Context, h *host.Host, agent host.Process) error {
 	ctx, cancel := context.WithTimeout(ctx, guardTimeout)
 	defer cancel()

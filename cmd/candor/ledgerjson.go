@@ -4,10 +4,11 @@ import (
 	"github.com/candor-project/candor/cmd/candor/internal/helpers"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/jsonout"
+	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/ledger"
 )
 
-// A ledgerDocument is the JSON form of a ledgerReport. It is an interface: docs/reference/json.md describes it.
+// A ledgerDocument is the JSON form of a ledgerReport. Scripts depend on this form, which docs/reference/json.md describes.
 type ledgerDocument struct {
 	Partial      bool               `json:"partial,omitempty"` // a signal ended the measurement early
 	During       float64            `json:"duringSeconds"`
@@ -15,14 +16,15 @@ type ledgerDocument struct {
 	Refusal      string             `json:"refusal,omitempty"`
 	Failure      string             `json:"failure,omitempty"`
 	Containers   []ledgerContainer  `json:"containers"`
-	Unattributed map[string]float64 `json:"unattributedMilli"` // by daemon
+	Unattributed map[string]float64 `json:"unattributedMilli"` // CPU use for no known container, by daemon
 }
 
 type ledgerContainer struct {
-	Name    string                `json:"name"`
+	Name string `json:"name"`
+	podname.Parts
 	ID      string                `json:"id"`
 	Runtime string                `json:"runtime,omitempty"`
-	Limit   hybrid.Milli          `json:"limitMilli"` // 0: none
+	Limit   hybrid.Milli          `json:"limitMilli"` // 0: no limit
 	Own     float64               `json:"ownMilli"`
 	Charged float64               `json:"helpersMilli"`
 	Credit  *float64              `json:"creditMilli,omitempty"`
@@ -35,7 +37,7 @@ func (r *ledgerReport) document() ledgerDocument {
 		Containers: []ledgerContainer{}, Unattributed: map[string]float64{}}
 	for i := range r.Containers {
 		row := &r.Containers[i]
-		c := ledgerContainer{Name: row.Name, ID: row.ID, Runtime: row.Runtime, Limit: row.Limit,
+		c := ledgerContainer{Name: row.Name, Parts: podname.PartsOf(row.Name, row.ID), ID: row.ID, Runtime: row.Runtime, Limit: row.Limit,
 			Own: jsonout.Milli(row.Own), Charged: jsonout.Milli(row.Charged), Uses: helpers.Documents(row.Uses)}
 		if row.Credit != nil {
 			c.Credit = new(jsonout.Milli(*row.Credit))

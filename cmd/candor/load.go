@@ -60,7 +60,7 @@ func newLoadCommand() *cobra.Command {
 	flags.Uint64Var(&f.clients.Seed, "seed", 1, "seed of the random durations")
 	flags.DurationVar(&f.length, "duration", 30*time.Second, "length of the load, 1s to 24h")
 	flags.StringVar(&f.hdr, "hdr", "", "file for the histogram in the format of HdrHistogram, in ms")
-	f.output = outputFlag(cmd, "table", "json")
+	f.output = outputFlag(cmd, "table", "wide", "json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.check(cmd.Flags(), args); err != nil {
 			return err
@@ -120,15 +120,14 @@ func (f *loadFlags) checkClients(server string) error {
 		return badInput("--clients %d: must be 1 to 10000", c.Count)
 	case c.On <= 0 || c.Off < 0:
 		return badInput("--on %v, --off %v: must be above 0s for --on, 0s or more for --off", c.On, c.Off)
-	case c.Rate != 0 && !(c.Rate >= 1e-3 && c.Rate <= 1e6): // NaN is neither
+	case c.Rate != 0 && !(c.Rate >= 1e-3 && c.Rate <= 1e6): // also false for NaN
 		return badInput("--rate %v: must be 0.001 to 1000000 calls a second, or 0", c.Rate)
 	}
 	c.URL = server
 	return nil
 }
 
-// run generates the load. The first Ctrl-C ends it early and prints the counts so far; the second Ctrl-C
-// kills candor.
+// run generates the load. The first Ctrl-C ends the load early, and run prints the counts so far. The second Ctrl-C kills candor.
 func (f *loadFlags) run(cmd *cobra.Command, isClient bool) error {
 	if err := f.checkHDR(); err != nil {
 		return err
@@ -187,5 +186,5 @@ func (f *loadFlags) tell(out io.Writer, report *load.Report, partial bool) error
 	if partial {
 		fmt.Fprint(out, partialLine("the load was stopped"))
 	}
-	return report.WriteTable(out)
+	return report.WriteTable(out, tableWidth(out, f.output))
 }

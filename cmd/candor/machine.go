@@ -12,10 +12,10 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// maxMachineFile bounds a machine's JSON: 1024 CPUs take 160 KB.
+// maxMachineFile bounds the JSON of a machine, in bytes. A machine with 1024 CPUs takes 160 KB.
 const maxMachineFile = 4 << 20
 
-// machineForms are the accepted values of --machine, machineUsage its help text.
+// machineForms describes the accepted values of --machine. machineUsage is the help text of this flag.
 const (
 	machineForms = "this, a description such as \"pack:2 numa:2 l3:2 core:4 pu:2\", a JSON file of candor topology, or a directory with a copied sys tree"
 	machineUsage = "`MACHINE`: this, a hwloc description, a JSON file or a copy of /sys"

@@ -40,6 +40,13 @@ func errorPrefix(t *testing.T, args []string) string {
 func TestBadInput(t *testing.T) {
 	for line, want := range map[string]string{
 		"pln":                       `unknown command "pln": did you mean "plan"?`,
+		"rnu":                       `unknown command "rnu": did you mean "run"?`,
+		"logs":                      `unknown command "logs"; candor --help lists the commands`,
+		"cp":                        `unknown command "cp"; candor --help lists the commands`,
+		"diff":                      `unknown command "diff"; candor --help lists the commands`,
+		"inpsetc":                   `unknown command "inpsetc": did you mean "inspect"?`,
+		"topol":                     `unknown command "topol": did you mean "topology"?`,
+		"stat":                      `unknown command "stat": did you mean "top"?`,
 		"list":                      `unknown command "list": did you mean "ps"?`,
 		"frobnicate":                `unknown command "frobnicate"; candor --help lists the commands`,
 		"help frobnicate":           `unknown command "frobnicate"; candor --help lists the commands`,
@@ -63,7 +70,7 @@ func TestBadInput(t *testing.T) {
 		"map --color blue":          `--color "blue": must be one of auto, always, never`,
 		"plan a b":                  "2 arguments: must be at most 1, the FILE",
 		"plan /no/such/file":        "open /no/such/file: no such file or directory",
-		"plan -o xml":               `--output "xml": must be one of table, json, svg`,
+		"plan -o xml":               `--output "xml": must be one of table, wide, json, svg`,
 		"plan --algorithm best":     `--algorithm "best": must be one of candor, paper`,
 		"plan --policy hard":        `--policy "hard": must be one of strict, best-effort`,
 		"plan --reserved 3-1":       `--reserved "3-1": a range must rise`,
@@ -272,7 +279,7 @@ func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
 		"plan --algorithm |": "candor\npaper\n",
 		"plan --policy |":    "strict\nbest-effort\n",
-		"plan -o |":          "table\njson\nsvg\n",
+		"plan -o |":          "table\nwide\njson\nsvg\n",
 		"run --class |":      "sensitive\nflexible\n",
 		"run --topology |":   "prefer\nsingle-numa\nsingle-l3\nwhole-cores\nnone\n",
 		"map --color |":      "auto\nalways\nnever\n",

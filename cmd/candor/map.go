@@ -104,7 +104,7 @@ func addForeign(cmd *cobra.Command, m *cpumap.Map, options *host.Options, grants
 	}
 }
 
-// addGroups adds the groups that limit containers or reserve CPUs.
+// addGroups adds the cgroups whose quotas limit containers, and the foreign cgroups that reserve CPUs.
 func addGroups(m *cpumap.Map, h *host.Host, s *host.Snapshot) error {
 	limits, err := h.GroupLimits(s)
 	if err != nil {
@@ -202,7 +202,7 @@ func mapCluster(cmd *cobra.Command, of *clusterFlags, name, form, color string) 
 	return nil
 }
 
-// mapOf returns the map of a node with a report.
+// mapOf returns the map of a node of the cluster. n.CPUs must not be nil: the node has published a report.
 func mapOf(n *survey.Node, names map[string]podname.Name) *cpumap.Map {
 	m := cpumap.FromNode(n.CPUs)
 	m.Names, m.SeenCPUs = names, n.SeenCPUs

@@ -61,9 +61,9 @@ type nriFlags struct {
 	metrics   string // address from --metrics
 	metricsAt string // address of the metrics server; "": no server
 	webConfig string // file of --metrics-web-config
-	webFile   string // file that the metrics server uses
-	histogram choice // shortest window: value of the flag, or ""
-	counts    string // shortest window that is counted, or none
+	webFile   string // file that the metrics server uses, from the flag or the configuration; "": none
+	histogram choice // value of --record-histogram, or ""
+	counts    string // shortest window of the histograms, from the flag or the configuration; "none": no histograms
 	publishFlags
 }
 
@@ -87,7 +87,7 @@ func newNRICommand() *cobra.Command {
 	flags.StringVar(&f.socket, "socket", api.DefaultSocketPath, "NRI socket of the runtime")
 	flags.StringVar(&f.options.StateDir, "state-dir", os.Getenv("CANDOR_STATE_DIR"), "state directory; overrides the configuration ($CANDOR_STATE_DIR)")
 	flags.StringVar(&f.options.Config, "host-options", cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig), "options file of this machine ($CANDOR_CONFIG)")
-	flags.StringVar(&f.options.Cgroup.Parent, "cgroup-parent", os.Getenv("CANDOR_CGROUP_PARENT"), "parent cgroup of the programs that candor run starts ($CANDOR_CGROUP_PARENT)")
+	flags.StringVar(&f.options.Cgroup.Parent, "cgroup-parent", os.Getenv("CANDOR_CGROUP_PARENT"), "parent cgroup of candor run, to manage its programs too ($CANDOR_CGROUP_PARENT)")
 	wordFlag(cmd, &f.driver, f.driver.of, "cgroup-driver", "", "cgroup driver ($CANDOR_CGROUP_DRIVER)")
 	wordFlag(cmd, &f.format, f.format.of, "log", "", "log format")
 	flags.Func("metrics", "`ADDRESS` of metrics and health: PORT (loopback) or IP:PORT (default: none)", f.setMetrics)
@@ -119,7 +119,7 @@ func (f *nriFlags) check() (config *nri.Config, web *metrics.WebConfig, err erro
 
 // run sets up the plugin and runs it until SIGTERM or SIGINT.
 func (f *nriFlags) run(cmd *cobra.Command) error {
-	// The plugin listens to SIGHUP first, because a SIGHUP during the start would otherwise end it.
+	// The plugin listens to SIGHUP first, because a SIGHUP during the start would otherwise end the plugin.
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -147,7 +147,8 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	counted.Watch(h, log)
-	if f.metricsAt = cmp.Or(f.metrics, config.Metrics); f.metricsAt != "" { // before the options change, because the address can be in use
+	// The server starts before applyOptions: if the address is in use, nothing has changed.
+	if f.metricsAt = cmp.Or(f.metrics, config.Metrics); f.metricsAt != "" {
 		if err := counted.Serve(ctx, f.metricsAt, web, log); err != nil {
 			return &exitError{exitBadInput, err}
 		}
@@ -155,7 +156,8 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	if f.giveBack {
 		return f.runGiveBack(ctx, h, counted)
 	}
-	release, err := h.HoldAgent() // first, because no operation is possible during a give-back
+	// HoldAgent comes before the first operation, because it cancels an interrupted give-back, during which operations fail.
+	release, err := h.HoldAgent()
 	if err != nil {
 		return hostError(err)
 	}
@@ -234,8 +236,8 @@ func (f *nriFlags) startHistogram(ctx context.Context, h *host.Host, counted *me
 	}
 }
 
-// raiseQuotas raises the quotas of the runtime's containers with a burst until ctx is done. wait waits until it has
-// stopped.
+// raiseQuotas starts a goroutine that raises the quotas of the runtime's containers with a burst, until ctx is done. wait waits
+// until the goroutine has ended.
 func (f *nriFlags) raiseQuotas(ctx context.Context, h *host.Host, log *slog.Logger) (wait func()) {
 	if f.observe {
 		return func() {}
@@ -345,11 +347,11 @@ func (f *nriFlags) applyOptions(h *host.Host, c *nri.Config, log *slog.Logger) e
 	if f.config == "" {
 		next = now
 	}
-	if next == now && !f.observe { // a plan has its own options file
+	if next == now && !f.observe { // with --observe, the plan has its own options file
 		return nil
 	}
 	if err := h.SetOptions(next); err != nil {
-		return fmt.Errorf("%s: %w", cmp.Or(f.config, f.options.Config), err) // the file with the options
+		return fmt.Errorf("%s: %w", cmp.Or(f.config, f.options.Config), err) // names the file with the refused options
 	}
 	if f.observe {
 		return nil
@@ -416,7 +418,7 @@ type publishFlags struct {
 }
 
 func (f *publishFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.publish, "publish", false, "report the node's CPUs as a NodeCPU object; same as publish: true in the file")
+	flags.BoolVar(&f.publish, "publish", false, "report the node's CPUs as a NodeCPU object (or \"publish: true\" in --config)")
 	flags.StringVar(&f.node, "node-name", os.Getenv("NODE_NAME"), "node name in the cluster, for --publish and scheduler hints ($NODE_NAME)")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig for --publish (default: $KUBECONFIG, or the pod's account)")
 }
@@ -438,7 +440,8 @@ func (f *nriFlags) preparePublishing(config *nri.Config, counted *metrics.Metric
 	return err
 }
 
-// reports returns the callback for operations, which includes the publisher if publishing is enabled.
+// reports returns the callback for the report of each operation. The callback calls counted and, if publishing is enabled,
+// notifies the publisher.
 func (f *publishFlags) reports(counted func(host.Report)) func(host.Report) {
 	if f.publisher == nil {
 		return counted

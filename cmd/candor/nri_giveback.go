@@ -18,8 +18,9 @@ import (
 // giveBackPause is the time between two attempts to give all containers back.
 const giveBackPause = 5 * time.Second
 
-// runGiveBack gives all containers back to the runtime, reports it and stays idle until ctx is done. The plugin is not
-// connected to the runtime, so new containers start without Candor.
+// runGiveBack gives all containers back to the runtime. It reports the progress in the metrics and, if publishing is enabled, in
+// the node's NodeCPU object. Then it stays idle until ctx is done. The plugin is not connected to the runtime, so new containers
+// start without Candor.
 func (f *nriFlags) runGiveBack(ctx context.Context, h *host.Host, counted *metrics.Metrics) error {
 	log := f.options.Log
 	var phase atomic.Value
@@ -60,7 +61,7 @@ func (f *nriFlags) giveBackAll(ctx context.Context, h *host.Host) error {
 	defer b.Close()
 	result, err := b.Try(ctx)
 	for _, c := range result.Changes {
-		f.options.Log.Info("given back", "container", c.Container, "setting", c.Setting, "before", c.Before, "after", c.After)
+		f.options.Log.Info("given back", host.LogName(c.Container, c.ID), "setting", c.Setting, "before", c.Before, "after", c.After)
 	}
 	return errline.Join(err, result.Waiting)
 }

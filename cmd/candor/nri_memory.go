@@ -11,17 +11,17 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// collectAt is the growth of the heap, in percent of the live heap, before a garbage collection. The live heap is a few MiB.
-// A collection takes as long as the plugin's part of a container's creation and would compete with it for the CPUs.
-// Therefore most collections run while the plugin is idle.
+// collectAt is the growth of the heap, in percent of the live heap, before a garbage collection. The live heap is a few MiB. A
+// collection takes as long as the plugin's work for a new container, and would compete with this work for the CPUs. Therefore
+// most collections run while the plugin is idle.
 const (
 	collectAt    = 150
 	collectAfter = time.Second
 	collectLeast = 2 << 20 // bytes
 )
 
-// mostThreads is the number of CPUs that the plugin uses at a time. Events of containers need a single CPU. The second
-// CPU runs the loop of raised quotas, which then does not wait for events.
+// mostThreads is the number of CPUs that the plugin uses at a time. Events of containers need a single CPU. The second CPU runs
+// the loop that raises quotas, so that this loop does not wait for the events.
 const mostThreads = 2
 
 // staySmall limits the memory and the CPUs of the plugin.
@@ -32,8 +32,8 @@ func staySmall() {
 	}
 }
 
-// collecting returns a callback for the report of each operation. After an idle time without operations, the
-// callback's collector collects garbage.
+// collecting returns a callback for the report of each operation. The callback calls told. If no operation follows for
+// collectAfter, the garbage is collected.
 func collecting(told func(host.Report)) func(host.Report) {
 	c := memtrim.NewCollector(collectAfter, collectLeast)
 	return func(r host.Report) {

@@ -33,9 +33,10 @@ cpuset of Candor's parent cgroup (--cgroup-parent), as candor run does. The plan
 with an empty node, because the command reads neither the running containers nor the
 machine's options, such as reserved CPUs.
 
-With --cluster, the command plans a pod on each node of a Kubernetes cluster. It uses the
-reports that the nodes publish (kubectl get nodecpu) and the code of candor-scheduler.
-It changes nothing in the cluster.`
+With --cluster, the command predicts the node that a pod would get in a Kubernetes
+cluster. It plans the pod on every node separately, with the reports that the nodes
+publish (kubectl get nodecpu) and the code of candor-scheduler. It changes nothing in the
+cluster.`
 
 const planExample = `  candor plan operations.jsonl
   candor plan --machine "pack:2 numa:1 l3:1 core:4 pu:2" -o json operations.jsonl
@@ -52,8 +53,9 @@ type planFlags struct {
 	policy    hybrid.Policy
 	reserved  cpuset.Set
 	minShared milliFlag
+	isolated  bool // use the CPUs of isolcpus= too
 	explain   bool
-	parent    cgroup.Options // of this machine
+	parent    cgroup.Options // Candor's parent cgroup on this machine
 	driver    *choice
 	output    *choice
 	color     *choice
@@ -61,7 +63,7 @@ type planFlags struct {
 }
 
 // ofOperations are the names of the flags that --cluster excludes.
-var ofOperations = []string{"machine", "algorithm", "reserved", "min-shared", "explain", "color", "cgroup-parent", "cgroup-driver"}
+var ofOperations = []string{"machine", "algorithm", "reserved", "min-shared", "use-isolated", "explain", "color", "cgroup-parent", "cgroup-driver"}
 
 func newPlanCommand() *cobra.Command {
 	var f planFlags
@@ -76,7 +78,7 @@ func newPlanCommand() *cobra.Command {
 				return err
 			}
 			if f.pod.cluster {
-				return f.pod.run(cmd, args, f.output.value)
+				return f.pod.run(cmd, args, f.output)
 			}
 			return f.run(cmd, args)
 		},
@@ -88,9 +90,10 @@ func newPlanCommand() *cobra.Command {
 	wordFlag(cmd, &f.policy, policyWords, "policy", "", "strict refuses a container that would see more CPUs than its limit, rounded up")
 	flags.Var(textFlag{&f.reserved, "LIST"}, "reserved", "CPUs that no container gets, such as 0-1,8")
 	flags.Var(&f.minShared, "min-shared", "CPU time that only flexible containers can get, such as 500m")
+	flags.BoolVar(&f.isolated, "use-isolated", false, "use the CPUs of isolcpus= too")
 	flags.BoolVar(&f.explain, "explain", false, `with -o json, add the reasons as a list "explain"; the table always has them`)
 	f.driver = addGroupFlags(cmd, &f.parent)
-	f.output = outputFlag(cmd, "table", "json", "svg")
+	f.output = outputFlag(cmd, "table", "wide", "json", "svg")
 	f.color = colorFlag(cmd)
 	f.pod.policy = &f.policy
 	f.pod.add(cmd)
@@ -106,9 +109,10 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 		return badInput("--%w", err)
 	}
 	options := hybrid.Options{
-		Algorithm: f.algorithm,
-		Reserved:  f.reserved,
-		MinShared: hybrid.Milli(f.minShared),
+		Algorithm:   f.algorithm,
+		Reserved:    f.reserved,
+		UseIsolated: f.isolated,
+		MinShared:   hybrid.Milli(f.minShared),
 	}
 	if f.machine == "this" {
 		if options.Usable, err = f.usableHere(); err != nil {
@@ -124,7 +128,7 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer in.Close()
-	session := planio.Session{Node: node, Policy: f.policy, Explain: f.explain || f.output.value == "table"}
+	session := planio.Session{Node: node, Policy: f.policy, Explain: f.explain || f.output.value == "table" || f.output.value == "wide"}
 	err = f.apply(cmd.OutOrStdout(), &session, in)
 	if lineErr := (*planio.LineError)(nil); errors.As(err, &lineErr) {
 		return badInput("%s: %w", name, err)

@@ -6,13 +6,13 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/kube"
@@ -50,12 +50,12 @@ func (f *podFlags) add(cmd *cobra.Command) {
 }
 
 // run plans a pod.
-func (f *podFlags) run(cmd *cobra.Command, args []string, form string) error {
+func (f *podFlags) run(cmd *cobra.Command, args []string, output *choice) error {
 	if len(args) > 0 {
 		return badInput("%q: with --cluster, use -f FILE, --pod NAME or --cpu CPU", args[0])
 	}
-	if form == "svg" {
-		return badInput("-o svg: must be table or json with --cluster")
+	if output.value == "svg" {
+		return badInput("-o svg: must be table, wide or json with --cluster")
 	}
 	pod, err := f.describe(cmd)
 	if err != nil {
@@ -79,13 +79,14 @@ func (f *podFlags) run(cmd *cobra.Command, args []string, form string) error {
 	answer := s.Place(pod, asked.Demand)
 	answer.Notes = asked.Notes
 	answer.Unread = slices.Concat(asked.Unread, s.Unseen())
-	if form == "json" {
-		return writeAnswerJSON(cmd.OutOrStdout(), pod, answer)
+	out := cmd.OutOrStdout()
+	if output.value == "json" {
+		return writeAnswerJSON(out, pod, answer)
 	}
-	return writeAnswer(cmd.OutOrStdout(), pod, asked.Demand, answer)
+	return writeAnswer(out, tableWidth(out, output), pod, asked.Demand, answer)
 }
 
-// describe returns the pod of a manifest or of flags, and nil for a pod in the cluster.
+// describe returns the pod that a manifest or the flags describe. With --pod, it returns nil: the pod is in the cluster.
 func (f *podFlags) describe(cmd *cobra.Command) (*podcpu.Pod, error) {
 	given := 0
 	for _, name := range []string{"filename", "pod", "cpu"} {
@@ -199,29 +200,30 @@ func isObjectName(name string) bool {
 	return name != "" && len(name) <= 253 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") == "" && name[0] != '.'
 }
 
-// writeAnswer writes the candidate nodes of a pod as a table.
-func writeAnswer(out io.Writer, p *podcpu.Pod, asked *podcpu.Demand, a *survey.Result) error {
+// writeAnswer writes the candidate nodes of a pod as a table. width is the width of the terminal; 0: unlimited.
+func writeAnswer(out io.Writer, width int, p *podcpu.Pod, asked *podcpu.Demand, a *survey.Result) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "Pod %s/%s: %s\n\n", cpumap.Clean(p.Metadata.Namespace), cpumap.Clean(p.Metadata.Name), askedWords(asked))
-	w := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "NODE\tPLACE\tADDS SHARED TIME\tMOVES\tWHAT IT WOULD HAVE")
-	for i := range a.Candidates {
-		at := &a.Candidates[i]
-		if at.Reason != "" {
-			fmt.Fprintf(w, "%s\t-\t-\t-\t%s\n", cpumap.Clean(at.Node), cpumap.Clean(at.Reason))
-			continue
-		}
-		fmt.Fprintf(w, "%s\t%d\t%v\t%d\t%s\n", cpumap.Clean(at.Node), at.Place, at.Shared, at.Moves, givenWords(at))
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
+	_ = candidateTable(a).Write(&text, width) // a write to memory cannot fail
 	fmt.Fprintln(&text)
 	text.WriteString(outcome(a) + "\n")
 	writeLines(&text, "Notes", a.Notes)
 	writeLines(&text, "Not evaluated here, and can change the result", a.Unread)
 	_, err := io.WriteString(out, text.String())
 	return err
+}
+
+func candidateTable(a *survey.Result) *texttable.Table {
+	t := &texttable.Table{Titles: []string{"NODE", "PLACE", "ADDS SHARED TIME", "MOVES", "WHAT IT WOULD HAVE"}, Ranks: []int{0, 0, 1, 2, 0}, LastWidth: 20}
+	for i := range a.Candidates {
+		at := &a.Candidates[i]
+		row := []string{cpumap.Clean(at.Node), "-", "-", "-", cpumap.Clean(at.Reason)}
+		if at.Reason == "" {
+			row = []string{cpumap.Clean(at.Node), fmt.Sprint(at.Place), fmt.Sprint(at.Shared), fmt.Sprint(at.Moves), givenWords(at)}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
 }
 
 // writeLines writes a list with its heading and length, unless it is empty.

@@ -137,7 +137,7 @@ func TestPlanClusterBadInput(t *testing.T) {
 		{objects, "plan --cluster --cpu 1 --pod a", 2, "--cluster: must have one of"},
 		{objects, "plan --cluster --cpu 1 file", 2, `"file": with --cluster, use -f FILE`},
 		{objects, "plan --cluster --cpu 1 --machine pu:2", 2, "--machine: cannot be combined with --cluster"},
-		{objects, "plan --cluster --cpu 1 -o svg", 2, "-o svg: must be table or json with --cluster"},
+		{objects, "plan --cluster --cpu 1 -o svg", 2, "-o svg: must be table, wide or json with --cluster"},
 		{objects, "plan --cpu 1", 2, "--cpu: add --cluster"},
 		{objects, "plan --context c", 2, "--context: add --cluster"},
 		{objects, "plan --cluster --class flexible -f x", 2, "--class: add --cpu"},

@@ -18,7 +18,7 @@ import (
 type stage struct {
 	parts  string // completed parts, as text; "": the work has no parts
 	events int64
-	text   string  // replaces the number of events
+	text   string  // shown instead of the number of events; "": the number is shown
 	share  float64 // completed share of the work; 0: unknown
 }
 
@@ -58,7 +58,8 @@ func showProgress(out io.Writer, look func() stage) (end func()) {
 // barWidth is the width of the bar in columns.
 const barWidth = 24
 
-// line formats the progress after some time. The bar and the remaining time come first, because a narrow terminal cuts the end.
+// line formats the progress. took is the time since the start of the work. The bar and the remaining time come first, because a
+// narrow terminal cuts the end.
 func (s stage) line(took time.Duration) string {
 	line := fmt.Sprintf("%d events, %.0f a second", s.events, float64(s.events)/max(took.Seconds(), 1e-3))
 	if s.text != "" {
@@ -117,8 +118,8 @@ func textOptions(out io.Writer, color string) cpumap.TextOptions {
 	return o
 }
 
-// tableWidth returns the width for tables in an output format: the width of the terminal, or 0 for all columns with -o wide and on other
-// outputs, such as a pipe.
+// tableWidth returns the maximum width of a table. This is the width of the terminal, or 0 (unlimited) with -o wide and if out is
+// not a terminal.
 func tableWidth(out io.Writer, format *choice) int {
 	if format.value == "wide" {
 		return 0
@@ -126,8 +127,8 @@ func tableWidth(out io.Writer, format *choice) int {
 	return textOptions(out, "never").Columns
 }
 
-// localeIsUTF8 is false only if the locale has another encoding. Without a locale, as in many containers, terminals still
-// show UTF-8.
+// localeIsUTF8 reports whether the terminal shows UTF-8. It is false only if the locale has another encoding. Without a locale,
+// as in many containers, terminals still show UTF-8.
 func localeIsUTF8() bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v := strings.ToLower(os.Getenv(name)); v != "" {

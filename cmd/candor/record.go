@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +14,8 @@ import (
 
 	"github.com/candor-project/candor/bandwidth/record"
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cmd/candor/internal/audit"
+	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/internal/errline"
 )
@@ -22,10 +26,10 @@ recording while it grows. If candor is killed, the recording loses at most its l
 second.
 
 Select a cgroup by its path below the mount point, by a process in it, or by the name of
-a container of Candor; --all records every cgroup with processes. With COMMAND, candor
-runs the command in a new cgroup without limits, records this cgroup, and exits with the
-exit code of the command. A COMMAND such as docker run is refused, because its container
-is in another cgroup.
+a container of Candor, Docker, containerd, CRI-O or Podman; --all records every cgroup
+with processes. With COMMAND, candor runs the command in a new cgroup without limits,
+records this cgroup, and exits with the exit code of the command. A COMMAND such as
+docker run is refused, because its container is in another cgroup.
 
 The kernel counts in ticks, 4 ms on most machines: in a window of 10 ms, a thread
 that is always busy seems to use 0.8 or 1.2 CPUs.`
@@ -65,7 +69,7 @@ func newRecordCommand() *cobra.Command {
 	flags.StringVarP(&f.out, "output", "o", "", "file to write")
 	flags.StringArrayVar(&f.cgroups, "cgroup", nil, "path of a cgroup, such as /kubepods/pod1/web; repeatable")
 	flags.IntVar(&f.pid, "pid", 0, "ID of a process whose cgroup to record")
-	flags.StringVar(&f.container, "container", "", "name of a container of Candor")
+	flags.StringVar(&f.container, "container", "", "name or ID of a container of Candor or of an engine")
 	flags.BoolVar(&f.all, "all", false, "record all cgroups with processes, including cgroups that are created later")
 	err := cmd.RegisterFlagCompletionFunc("container", func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		return completeNames(cmd, nil, begun)
@@ -150,8 +154,8 @@ func (f *recordFlags) open(cmd *cobra.Command, tree *cgroup.Tree) (*record.Group
 // targets returns the groups that the flags name.
 func (f *recordFlags) targets(cmd *cobra.Command, tree *cgroup.Tree) (list []record.Target, err error) {
 	if f.container != "" {
-		group, err := f.containerGroup(cmd)
-		return []record.Target{{Name: f.container, Group: group}}, err
+		target, err := f.containerTarget(cmd, tree)
+		return []record.Target{target}, err
 	}
 	paths := f.cgroups
 	if cmd.Flags().Changed("pid") {
@@ -173,25 +177,38 @@ func (f *recordFlags) targets(cmd *cobra.Command, tree *cgroup.Tree) (list []rec
 	return list, nil
 }
 
-// containerGroup returns the name of a container's group if Candor created the group, or the path of an engine's group.
-func (f *recordFlags) containerGroup(cmd *cobra.Command) (string, error) {
+// containerTarget returns the container that --container names: a container of Candor, or a container of an engine. The name in
+// the recording is the container's display name, even if --container has a part of it.
+func (f *recordFlags) containerTarget(cmd *cobra.Command, tree *cgroup.Tree) (record.Target, error) {
 	h, snapshot, err := f.machine.snapshot(cmd)
 	if err != nil {
-		return "", err
+		return record.Target{}, err
 	}
 	defer h.Close()
-	if len(named(snapshot, f.container)) == 0 {
-		return "", badInput("--container %.100q: no such container: candor ps lists them", f.container)
+	all, err := audit.Read(tree)
+	if err != nil && len(named(snapshot, f.container)) == 0 {
+		return record.Target{}, err
 	}
-	g, err := grantNamed(snapshot, f.container)
-	switch {
-	case err != nil:
-		return "", err
-	case g.Engine.Cgroup != "":
-		return g.Engine.Cgroup, nil
-	default:
-		return g.ID, nil
+	return targetNamed(snapshot, withoutGrant(all, snapshot.Grants), f.container)
+}
+
+// targetNamed returns the container with a name among the containers of Candor and the foreign containers. The target's group is
+// the name of the cgroup if Candor created it, or the path of the cgroup if an engine created it.
+func targetNamed(s *host.Snapshot, foreign []audit.Container, name string) (record.Target, error) {
+	every := &host.Snapshot{Grants: slices.Clone(s.Grants), Strays: s.Strays}
+	for i := range foreign {
+		g := host.Grant{Engine: host.Engine{Name: foreign[i].Name, Cgroup: foreign[i].Group}}
+		g.ID = foreign[i].ID
+		every.Grants = append(every.Grants, g)
 	}
+	if len(named(every, name)) == 0 {
+		return record.Target{}, badInput("--container %.100q: no such container: candor audit --all lists the running containers; or use --cgroup PATH or --pid N", name)
+	}
+	g, err := grantNamed(every, name)
+	if err != nil {
+		return record.Target{}, err
+	}
+	return record.Target{Name: nameFrom(every, g), Group: cmp.Or(g.Engine.Cgroup, g.ID)}, nil
 }
 
 // record records, and closes the file.
@@ -264,5 +281,6 @@ func (f *recordFlags) runCommand(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// recordParent is the parent cgroup of recorded commands. It is not Candor's parent cgroup, whose children have grants.
+// recordParent is the parent cgroup of recorded commands. It is not Candor's parent cgroup, because the children of that cgroup
+// are containers with grants.
 const recordParent = "/candor-record"

@@ -11,6 +11,8 @@ import (
 
 	"github.com/candor-project/candor/bandwidth/record"
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cmd/candor/internal/audit"
+	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/internal/interference"
 )
 
@@ -27,7 +29,7 @@ func TestRecordBadInput(t *testing.T) {
 		"--cgroup web":                    `--cgroup: cgroup path "web": must be a clean path`,
 		"--cgroup /no-such-group/web":     "cgroup /no-such-group/web: no such group",
 		"--pid 0":                         "--pid 0: ",
-		"--container no-such-container-x": `--container "no-such-container-x": no such container: candor ps lists them`,
+		"--container no-such-container-x": `--container "no-such-container-x": no such container: candor audit --all lists the running containers; or use --cgroup PATH or --pid N`,
 	} {
 		args := append([]string{"record", "-o", file, "--state-dir", t.TempDir()}, strings.Fields(flags)...)
 		code, out, errOut := command(t, "", args...)
@@ -40,6 +42,48 @@ func TestRecordBadInput(t *testing.T) {
 	}
 	if code, _, errOut := command(t, "", "record", "--all"); code != 2 || errOut != "candor record: missing --output; must be the file to write\n" {
 		t.Errorf("code %d, %q", code, errOut)
+	}
+}
+
+// TestRecordContainer: --container finds the containers of Candor and of the engines, by name, pod, ID or the beginning of the
+// ID. The recording has the display name.
+func TestRecordContainer(t *testing.T) {
+	const digits = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789a"
+	own, pod := host.Grant{}, host.Grant{Engine: host.Engine{Name: "default/shop/web", Cgroup: "/kubepods/pod1/a"}}
+	own.ID, pod.ID = "solver", "shop.web-1"
+	s := &host.Snapshot{Grants: []host.Grant{own, pod}}
+	foreign := []audit.Container{
+		{Name: "db", ID: "0aaaa" + digits, Group: "/docker/0aaaa" + digits},
+		{Name: "solver", ID: "0bbbb" + digits, Group: "/docker/0bbbb" + digits},
+		{Name: "0cccc" + digits[:7], ID: "0cccc" + digits, Group: "/docker/0cccc" + digits},
+		{Name: "test/shop/web", ID: "0dddd" + digits, Group: "/kubepods/pod2/0dddd" + digits},
+		{Name: "test/shop/log", ID: "0eeee" + digits, Group: "/kubepods/pod2/0eeee" + digits},
+	}
+	for name, want := range map[string]record.Target{
+		"solver":           {Name: "solver", Group: "solver"}, // an ID of Candor comes first
+		"default/shop/web": {Name: "default/shop/web", Group: "/kubepods/pod1/a"},
+		"db":               {Name: "db", Group: foreign[0].Group},
+		foreign[0].ID:      {Name: "db", Group: foreign[0].Group},
+		"0aaaa":            {Name: "db", Group: foreign[0].Group},
+		"0bbbb":            {Name: foreign[1].ID, Group: foreign[1].Group}, // another container has its name
+		"0cccc":            {Name: foreign[2].Name, Group: foreign[2].Group},
+		"shop/log":         {Name: "test/shop/log", Group: foreign[4].Group},
+	} {
+		if got, err := targetNamed(s, foreign, name); err != nil || got != want {
+			t.Errorf("%s: %+v, %v; want %+v", name, got, err, want)
+		}
+	}
+	for name, want := range map[string]string{
+		"web":  `"web" is the name of 2 containers: use one of default/shop/web, test/shop/web`,
+		"shop": `"shop" is the name of 3 containers: use one of default/shop/web, test/shop/web, test/shop/log`,
+		"0aa":  `--container "0aa": no such container`, // too short for the beginning of an ID
+	} {
+		if got, err := targetNamed(s, foreign, name); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %+v, %v; want %s", name, got, err, want)
+		}
+	}
+	if len(s.Grants) != 2 {
+		t.Errorf("the snapshot has %d containers, want 2", len(s.Grants))
 	}
 }
 

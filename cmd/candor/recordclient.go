@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// starters lists the programs that start containers or units in other cgroups, with the subcommands that do so; nil: every call does. The
-// recording of such a command would be almost empty.
+// starters maps each program that starts containers or units in other cgroups to the subcommands that do so. For nil, every call
+// of the program does. The recording of such a command would be almost empty.
 var starters = map[string][]string{
 	"candor":         {"classify", "compare", "isolate", "run", "view"},
 	"crictl":         {"exec", "run", "runp", "start"},

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/bandwidth/timescale"
+	"github.com/candor-project/candor/internal/podname"
 )
 
-// recordCommand returns a function. For a length of a recording, this function returns a shell command that records the group again for
-// this length. The name of the group comes from the recording and is untrusted.
+// recordCommand returns a function that takes the length of a recording. The function returns a shell command that records the
+// group again, for this length. The name of the group comes from the recording and is untrusted.
 func recordCommand(file, group string, interval time.Duration) func(time.Duration) string {
 	selection := recordSelection(errorText(group))
 	return func(length time.Duration) string {
@@ -19,8 +20,9 @@ func recordCommand(file, group string, interval time.Duration) func(time.Duratio
 	}
 }
 
-// recordSelection returns the arguments of candor record that select a group. The group of a recorded command has the words of the command
-// as its name, so an absolute path can be a cgroup or a program.
+// recordSelection returns the arguments of candor record that select a group. If a command was recorded, the name of the group is
+// this command with its arguments. A name that is an absolute path can therefore be a cgroup or a program, and a name with two
+// slashes a container of a pod or a program.
 func recordSelection(group string) string {
 	isFile := func() bool {
 		i, err := os.Stat(group)
@@ -32,15 +34,16 @@ func recordSelection(group string) string {
 		return "-- COMMAND"
 	case strings.HasPrefix(group, "/") && !hasWords && !isFile():
 		return "--cgroup " + shellWord(group)
-	case !hasWords && !strings.Contains(group, "/"):
+	case !hasWords && (!strings.Contains(group, "/") || podname.Parse(group) != (podname.Name{}) && !isFile()):
 		return "--container " + shellWord(group)
 	case strings.Trim(group, " ") == "" || strings.ContainsFunc(group, func(c rune) bool { return c != ' ' && isSpecial(c) }):
-		return "-- COMMAND" // the boundaries of its words are unknown
+		return "-- COMMAND" // the boundaries of the command's words are unknown
 	}
 	return "-- " + group
 }
 
-// newName returns a name for another recording, such as web-2.usage for web.usage, because candor record overwrites its file.
+// newName returns a name for another recording, such as web-2.usage for web.usage, because candor record overwrites an existing
+// file.
 func newName(file string) string {
 	extension := filepath.Ext(file)
 	base := strings.TrimSuffix(file, extension)

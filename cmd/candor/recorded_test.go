@@ -170,7 +170,7 @@ func recordedWriters(t *testing.T) []recordedWriter {
 		{"top", func(b *bytes.Buffer) error { return new(top.UI{Sort: top.ByUse}).JSON(b, figures) }, nil},
 		{"audit", jsonOf(rows), nil},
 		{"ledger", jsonOf(full[ledgerDocument]()), []string{"unattributedMilli"}},
-		{"view", func(b *bytes.Buffer) error { return writeReport(b, full[view.Report](), "json") }, nil},
+		{"view", func(b *bytes.Buffer) error { return writeReport(b, full[view.Report](), &choice{value: "json"}) }, nil},
 		{"classify", func(b *bytes.Buffer) error { return classify.show(b, new(full[experiment.Class]())) }, []string{"evaluations[].runs[].values"}},
 		{"interference", jsonOf(full[interference.Report]()), nil},
 		{"setup-host", jsonOf(full[setup.Result]()), nil},
@@ -236,8 +236,8 @@ func recordedRuns(t *testing.T) []recordedRun {
 	}
 }
 
-// TestRecordedReports reads reports that candor compare and candor isolate have written. candor report must
-// write the same bytes.
+// TestRecordedReports reads reports that candor compare and candor isolate have written, without verdicts. candor report must write
+// the same bytes, and add the verdicts. It must read and write its own output without a change.
 func TestRecordedReports(t *testing.T) {
 	for _, name := range []string{"compare", "compare-image", "isolate"} {
 		file := filepath.Join(recorded, name+".json")
@@ -246,8 +246,17 @@ func TestRecordedReports(t *testing.T) {
 			t.Errorf("candor report %s: code %d, %s", file, code, errOut)
 			continue
 		}
-		if text, err := os.ReadFile(file); err != nil || string(text) != out {
+		text, err := os.ReadFile(file)
+		old, added, _ := strings.Cut(out, ",\n  \"verdicts\": [")
+		if err != nil || string(text) != old+"\n}\n" || added == "" {
 			t.Errorf("%v, %s is written as:\n%s", err, file, out)
+		}
+		now := filepath.Join(t.TempDir(), "now.json")
+		if err := os.WriteFile(now, []byte(out), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, again, errOut := command(t, "", "report", now, "-o", "json"); code != 0 || again != out {
+			t.Errorf("candor report %s of its own output: code %d, %s\n%s", name, code, errOut, again)
 		}
 	}
 }

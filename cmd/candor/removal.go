@@ -21,9 +21,10 @@ import (
 // removalUninstall is the output of candor internal-removal if the caller must run candor uninstall.
 const removalUninstall = "uninstall"
 
-// newInternalRemovalCommand returns the command that the packages of Candor call before their removal (deploy/packages/prerm). It fails
-// while containers use the program as their OCI runtime. It prints "uninstall" if Candor is in use on this machine. Otherwise, such as in a
-// chroot in which a machine image is built, it only undoes the setups of engines: there is no state to return, and often no cgroup.
+// newInternalRemovalCommand returns the command that the packages of Candor call before their removal (deploy/packages/prerm). It
+// fails while containers use the program as their OCI runtime. It prints "uninstall" if Candor is in use on this machine.
+// Otherwise, such as in a chroot in which a machine image is built, it only undoes the setups of engines, because no containers
+// must be given back, and often no cgroups are mounted.
 func newInternalRemovalCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:    "internal-removal",
@@ -83,9 +84,9 @@ func (r *removal) run(cmd *cobra.Command) error {
 	}
 }
 
-// checkRuntimeUse fails while containers use the program as their OCI runtime: without the program, their engine cannot stop them. After
-// candor uninstall, there is no record of such containers. checkRuntimeUse then counts the containers whose cgroup has the name of an
-// engine's container.
+// checkRuntimeUse fails while containers use the program as their OCI runtime: without the program, their engine cannot stop
+// them. After candor uninstall, there is no record of such containers. checkRuntimeUse then regards each cgroup with the name of
+// an engine's container as such a container.
 func (r *removal) checkRuntimeUse(h *host.Host) error {
 	ids, err := h.RunningBundles()
 	if err != nil {
@@ -121,8 +122,8 @@ func shownNames(s *host.Snapshot, ids []string, most int) string {
 	return strings.Join(names, ", ")
 }
 
-// isForeignAgent reports whether an agent runs that does not belong to the service, such as an agent in a pod
-// of the chart.
+// isForeignAgent reports whether an agent runs that does not belong to the service, such as an agent in a pod of Candor's Helm
+// chart.
 func (r *removal) isForeignAgent(h *host.Host) bool {
 	service, err := r.service.State()
 	return err == nil && !service.IsRunning() && errors.Is(h.CheckNoAgent(), host.ErrAgentRuns)
@@ -145,9 +146,9 @@ func undoEngines(cmd *cobra.Command, except []string) error {
 	return nil
 }
 
-// isChroot reports whether this process has another root directory than the first process. A chroot without procfs has no directory of the
-// first process. If this process cannot read the root directory of the first process, for example in a container, the directories count as
-// equal.
+// isChroot reports whether the root directory of this process (own) differs from the root directory of process 1 (ofFirst). They
+// also count as different if /proc has no directory of process 1, as in a chroot without procfs. They count as equal if this
+// process has no right to read the root directory of process 1, for example in a container.
 func isChroot(ofFirst, own string) bool {
 	first, err := os.Stat(ofFirst)
 	if err != nil {

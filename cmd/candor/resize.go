@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -96,7 +97,13 @@ func (r *resizing) resizeCPUs(size, guarantee hybrid.Milli, undo func() error) e
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(r.cmd.OutOrStdout(), "%s: %s -> %s; %s\n", r.name, holdings(before), holdings(after), told)
+	return writeResize(r.cmd.OutOrStdout(), before, after, told)
+}
+
+// writeResize writes the grants before and after a resize. The name is the container's display name, also if the user has typed
+// its ID or a part of the name.
+func writeResize(w io.Writer, before, after *host.Grant, notification string) error {
+	_, err := fmt.Fprintf(w, "%s: %s -> %s; %s\n", errorText(after.DisplayName()), holdings(before), holdings(after), notification)
 	return err
 }
 

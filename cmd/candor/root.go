@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -40,7 +41,7 @@ const (
 // candor has none of these commands.
 var buildCommands []func() *cobra.Command
 
-// newRoot returns the command tree, and a flag that becomes true when the work of a subcommand starts: an earlier error is
+// newRoot returns the command tree, and a flag that becomes true when the work of a subcommand starts. An error before that is
 // bad input.
 func newRoot() (root *cobra.Command, started *bool) {
 	root = &cobra.Command{
@@ -89,8 +90,8 @@ func add(root *cobra.Command, group string, commands ...*cobra.Command) {
 	}
 }
 
-// synonyms are the names that other tools have for the work of a command. An alias runs the command. A similar name is only suggested,
-// because the tools differ in its meaning.
+// synonyms are the names that other tools have for the work of a command. An alias runs the command. A similar name is only
+// suggested, because other tools use it with different meanings.
 var synonyms = map[string]struct{ aliases, similar []string }{
 	"ps":       {[]string{"ls"}, []string{"list", "containers", "get", "status"}},
 	"inspect":  {[]string{"describe"}, []string{"show", "info"}},
@@ -138,11 +139,62 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	if len(name) > 40 {
 		name = name[:40] + "…"
 	}
-	cmd.SuggestionsMinimumDistance = 2
-	if near := cmd.SuggestionsFor(name); len(near) > 0 {
-		return badInput("unknown command %q: did you mean %q?", name, near[0])
+	if near := nearestCommand(cmd, name); near != "" {
+		return badInput("unknown command %q: did you mean %q?", name, near)
 	}
 	return badInput("unknown command %q; %s --help lists the commands", name, cmd.CommandPath())
+}
+
+// nearestCommand returns the subcommand whose name, or alias, is the most similar to a mistyped name, or "" if none is similar. A
+// name of up to four characters can have one typing error, because with two errors it has little in common with the command. A
+// longer name can have two.
+func nearestCommand(cmd *cobra.Command, name string) (nearest string) {
+	best := 3
+	if len(name) <= 4 {
+		best = 2
+	}
+	for _, c := range cmd.Commands() {
+		if !c.IsAvailableCommand() {
+			continue
+		}
+		for _, word := range append([]string{c.Name()}, c.Aliases...) {
+			n := typingErrors(name, word)
+			if len(name) >= 3 && strings.HasPrefix(word, name) {
+				n = 1
+			}
+			if n < best {
+				best, nearest = n, c.Name()
+			}
+		}
+	}
+	return nearest
+}
+
+// typingErrors returns the number of typing errors between two words (the optimal string alignment distance): missing, additional
+// and wrong bytes, and exchanged neighbors.
+func typingErrors(a, b string) int {
+	distances := make([][]int, len(a)+1) // [i][j]: of the first i bytes of a and the first j bytes of b
+	for i := range distances {
+		distances[i] = make([]int, len(b)+1)
+		distances[i][0] = i
+	}
+	for j := range distances[0] {
+		distances[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			wrong := 1
+			if a[i-1] == b[j-1] {
+				wrong = 0
+			}
+			d := min(distances[i-1][j]+1, distances[i][j-1]+1, distances[i-1][j-1]+wrong)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d = min(d, distances[i-2][j-2]+1)
+			}
+			distances[i][j] = d
+		}
+	}
+	return distances[len(a)][len(b)]
 }
 
 // markStart wraps the work of every command so that *started shows whether the work has started. Commands
@@ -195,7 +247,7 @@ Global flags:
 Use {{.CommandPath}} COMMAND --help for the details of a command.{{end}}
 `
 
-// checkHelp returns a pointer to the error of writing a help text, because cobra ignores this error.
+// checkHelp makes the commands store the error of writing a help text in *failed. cobra ignores this error.
 func checkHelp(root *cobra.Command) (failed *error) {
 	failed = new(error)
 	help := root.HelpFunc()

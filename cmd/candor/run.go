@@ -105,7 +105,7 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "strict refuses a container that would see more CPUs than its limit, rounded up")
 	wordFlag(cmd, &a.Topology, topologyWords, "topology", "", "topology policy; prefer selects CPUs close together if possible")
 	f.DurationVar(&a.Period, "period", bandwidth.DefaultPeriod, "period of the quota, 1ms to 1s")
-	wordFlag(cmd, &a.Burst, spec.BurstWords, "burst", "", "mechanism to spend unused quota later, or a kernel burst buffer such as 20ms")
+	wordFlag(cmd, &a.Burst, spec.BurstWords, "burst", "", "later use of unused quota; a time such as 20ms sets the kernel's burst buffer")
 	f.BoolVar(&a.Mems, "mems", false, "use memory of the CPUs' NUMA nodes only")
 	f.StringVar(&a.ID, "name", "", "container name (default: command name with random letters)")
 	f.memory = addMemoryFlags(cmd, "memory limit, such as 512m or 2g (default: none)")
@@ -144,7 +144,7 @@ func whatThen(err error) string {
 	return "the next operation gives its CPUs back"
 }
 
-// checkLimit refuses limits and guarantees that do not go with the class.
+// checkLimit refuses limits and guarantees that the class does not allow. It replaces a guarantee of 0 by NoGuarantee.
 func checkLimit(a *host.Allocation, hasRequest bool) error {
 	sensitive := a.Class == hybrid.Sensitive
 	switch {
@@ -176,7 +176,7 @@ func nameFor(command string) string {
 		base = "program"
 	}
 	name := base[:min(len(base), 40)] + "-" + strings.ToLower(rand.Text()[:5])
-	if cgroup.CheckName(name) != nil { // such as cpu.sh
+	if cgroup.CheckName(name) != nil { // for example cpu.sh: the kernel's files also begin with "cpu."
 		name = strings.ReplaceAll(name, ".", "-")
 	}
 	return name
@@ -191,7 +191,7 @@ func shorten(s string, most int) string {
 	return string(runes[:most-1]) + "…"
 }
 
-// newInternalExecCommand returns the hidden command that becomes the program of candor run.
+// newInternalExecCommand returns the hidden command that executes the program of candor run in its cgroup (launch.RunHelper).
 func newInternalExecCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                host.HelperCommand,

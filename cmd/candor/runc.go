@@ -38,7 +38,8 @@ func runAsRuntime(class hybrid.Class, args []string) int {
 		Class:   class,
 		Runtime: os.Getenv("CANDOR_RUNTIME"),
 	}
-	if self, err := filepath.EvalSymlinks("/proc/self/exe"); err == nil { // a path, because in a hook this link refers to the runtime
+	// The link is resolved here, because in a hook /proc/self/exe leads to the runtime.
+	if self, err := filepath.EvalSymlinks("/proc/self/exe"); err == nil {
 		w.Self = []string{self, ociHookCommand}
 	}
 	return w.Main(args)

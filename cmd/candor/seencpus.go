@@ -10,6 +10,7 @@ import (
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/host/state"
+	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/view"
 )
 
@@ -75,8 +76,8 @@ func writeSeenNotes(w io.Writer, rows []grantRow) {
 	}
 }
 
-// foreignContainers returns the running containers of engines that have no grant. It finds them as candor audit does. The result is not nil,
-// unless there is an error.
+// foreignContainers returns the engines' running containers without a grant. It finds them as candor audit does. The result is
+// not nil, unless there is an error.
 func foreignContainers(options *host.Options, grants []host.Grant) ([]cpumap.Foreign, error) {
 	tree, err := cgroup.Open(options.Cgroup)
 	if err != nil {
@@ -93,7 +94,7 @@ func foreignContainers(options *host.Options, grants []host.Grant) ([]cpumap.For
 	for i := range foreign {
 		c := &foreign[i]
 		list = append(list, cpumap.Foreign{
-			Name: c.Name, ID: c.ID, Runtime: c.Runtime, Group: c.Group, Limit: c.Limit, CPUs: c.CPUs, Summary: c.SeenCPUs(),
+			Name: c.Name, Parts: podname.PartsOf(c.Name, c.ID), ID: c.ID, Runtime: c.Runtime, Group: c.Group, Limit: c.Limit, CPUs: c.CPUs, Summary: c.SeenCPUs(),
 		})
 	}
 	return list, nil

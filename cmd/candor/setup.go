@@ -216,8 +216,8 @@ func engineRecord(e engine.Engine) string {
 	return filepath.Join(filepath.Dir(cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig)), "setup-"+e.Name+".json")
 }
 
-// findRuntimes finds the links under whose names candor is an OCI runtime. For an undo, the links can be
-// missing.
+// findRuntimes sets s.Runtimes to the OCI runtimes candor and candor-flexible. Their programs are links to candor, in the
+// directory of candor. For an undo, the links can be missing.
 func findRuntimes(s *engine.Setup, undo bool) error {
 	self, err := os.Executable()
 	if err != nil {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,10 +18,11 @@ const setupNodeLong = `Run the setups that this machine needs:
 
   - If Docker or Podman is installed, add Candor's OCI runtimes to its configuration.
   - If containerd 1.7 is installed, enable NRI, which is off there by default.
-  - If candor-nri.service is installed, and also containerd or CRI-O, enable and start the
-    service.
+  - If candor-nri.service is installed, and also CRI-O or a containerd with its CRI plugin,
+    enable and start the service.
 
-The command does not reload or restart an engine; it prints the command for that.
+If a file cannot be changed as needed, the command changes nothing. The command does not
+reload or restart an engine; it prints the command for that.
 
 --undo stops and disables the service and restores the files.`
 
@@ -39,16 +42,20 @@ func newSetupNodeCommand() *cobra.Command {
 	undo := cmd.Flags().Bool("undo", false, "stop the service and restore the engines' files")
 	dry := cmd.Flags().Bool("dry-run", false, "print the changes without applying them")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		n := &nodeSetup{root: "/", service: &setup.Service{Unit: setup.ServiceUnit}, report: changeReport{Changes: []changeRow{}, DryRun: *dry}}
+		n := &nodeSetup{
+			root: "/", service: &setup.Service{Unit: setup.ServiceUnit}, all: plainEngineSetups,
+			report: changeReport{Changes: []changeRow{}, DryRun: *dry},
+		}
 		do := n.apply
 		if *undo {
 			do = n.undo
 		}
 		err := do(*dry)
-		if errors.Is(err, engine.ErrBadFile) {
+		hasChanged := len(n.report.Changes) > 0 && !*dry
+		if errors.Is(err, engine.ErrBadFile) && !hasChanged {
 			err = &exitError{exitBadInput, err}
 		}
-		if err != nil && len(n.report.Changes) == 0 {
+		if err != nil && !hasChanged {
 			return err
 		}
 		if output.value == "json" {
@@ -63,47 +70,87 @@ func newSetupNodeCommand() *cobra.Command {
 type nodeSetup struct {
 	root    string // root directory in which the command looks for container runtimes
 	service *setup.Service
+	all     func() []*engine.Setup // the setups of all engines and of NRI
 	report  changeReport
 }
 
-// engines returns the setups of engines that fit this machine.
-func (n *nodeSetup) engines() (fitting []*engine.Setup, err error) {
-	for _, s := range plainEngineSetups() {
-		switch s.Engine.Name {
-		case engine.Containerd.Name: // candor nri serves containerd
-			continue
-		case engine.NRI.Name:
-			isFitting, err := n.needsNRI(s)
-			if err != nil {
-				return nil, err
-			}
-			if !isFitting {
-				continue
-			}
-		default:
-			if !isInstalled(s.Engine.Name) {
-				continue
-			}
-			if err := findRuntimes(s, false); err != nil {
-				return nil, err
-			}
+// A nodeStep is a part of candor setup node.
+type nodeStep struct {
+	name string               // such as setup docker
+	do   func(dry bool) error // makes the change, and adds it to the report; with dry, it only adds the change
+}
+
+// run makes the changes of all steps. A dry run of all steps precedes the first change: an error in it leaves the machine
+// unchanged. If a step then fails, a note names the steps that are not done.
+func (n *nodeSetup) run(steps []nodeStep, dry bool) error {
+	notes := slices.Clone(n.report.Notes)
+	for _, s := range steps {
+		if err := s.do(true); err != nil {
+			n.report.Changes, n.report.Notes = []changeRow{}, notes
+			return err
 		}
+	}
+	if dry {
+		return nil
+	}
+	n.report.Changes, n.report.Notes = []changeRow{}, notes
+	for i, s := range steps {
+		if err := s.do(false); err != nil {
+			n.noteNotDone(steps[i:])
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *nodeSetup) noteNotDone(steps []nodeStep) {
+	var names []string
+	for _, s := range steps {
+		names = append(names, s.name)
+	}
+	n.report.addNote("not done: " + strings.Join(names, ", ") + "; correct the error and repeat the command")
+}
+
+// engines returns the setups that this machine needs: of Docker and Podman if they are installed, and of NRI if containerd has
+// NRI off.
+func (n *nodeSetup) engines() (fitting []*engine.Setup, err error) {
+	for _, s := range n.all() {
 		if err := s.UseRecordedFile(); err != nil {
 			return nil, err
 		}
-		fitting = append(fitting, s)
+		var isFitting bool
+		switch s.Engine.Name {
+		case engine.Containerd.Name: // candor nri serves containerd
+		case engine.NRI.Name:
+			isFitting, err = n.needsNRI(s)
+		default:
+			if isFitting = isInstalled(s.Engine.Name); isFitting {
+				err = findRuntimes(s, false)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		if isFitting {
+			fitting = append(fitting, s)
+		}
 	}
 	return fitting, nil
 }
 
-// needsNRI reports whether the containerd of this machine reads the file of a setup and has NRI off by default.
+// needsNRI reports whether containerd has NRI off by default, and the setup can change this. If only the user can enable NRI,
+// needsNRI adds a note, or fails if a setting keeps NRI off.
 func (n *nodeSetup) needsNRI(s *engine.Setup) (bool, error) {
-	r, release, err := containerdOf(n.root, s.Engine.File)
-	if err != nil || r == nil {
+	state, err := readNRIState(s, n.root)
+	switch {
+	case err != nil:
 		return false, err
+	case state.action == nriNote:
+		n.report.addNote("nri: " + state.row.Details)
+	case state.action == nriRefuse:
+		return false, fmt.Errorf("%w %s", engine.ErrBadFile, state.row.Details)
 	}
-	isEnabled := r.Enabled != nil && *r.Enabled
-	return r.File == s.Engine.File && release.HasNRI() && !release.HasNRIOn() && !isEnabled, nil
+	return state.action == nriEnable, nil
 }
 
 func (n *nodeSetup) apply(dry bool) error {
@@ -111,14 +158,17 @@ func (n *nodeSetup) apply(dry bool) error {
 	if err != nil {
 		return err
 	}
+	var steps []nodeStep
 	for _, s := range engines {
-		change, err := s.Apply(dry)
-		if err != nil {
+		steps = append(steps, nodeStep{"setup " + s.Engine.Name, func(dry bool) error {
+			change, err := s.Apply(dry)
+			if err == nil {
+				n.report.addEngine(s, &change, stateNotDone, stateDone, s.Engine.Then)
+			}
 			return err
-		}
-		n.report.addEngine(s, &change, stateNotDone, stateDone, s.Engine.Then)
+		}})
 	}
-	return n.startService(dry)
+	return n.run(append(steps, nodeStep{n.service.Unit, n.startService}), dry)
 }
 
 // startService starts the service if the machine has a runtime that the service serves.
@@ -127,29 +177,33 @@ func (n *nodeSetup) startService(dry bool) error {
 	if err != nil || !state.IsOff() || state == (setup.ServiceState{}) {
 		return err
 	}
-	if runtimes, unclear := nri.ReadRuntimes(n.root); len(runtimes) == 0 {
+	runtimes, unclear := nri.ReadRuntimes(n.root)
+	if !slices.ContainsFunc(runtimes, func(r nri.Runtime) bool { return !r.NoCRI }) {
 		return unclear
 	}
-	if !dry {
-		if err := n.service.On(); err != nil {
-			return err
-		}
+	if dry {
+		n.report.add(n.service.Unit, state.String(), "active, enabled")
+		return nil
 	}
-	n.report.add(n.service.Unit, state.String(), "active, enabled")
-	return nil
+	err = n.service.On()
+	after := "active, enabled"
+	if err != nil { // the service can be enabled, but not started
+		now, _ := n.service.State()
+		after = now.String()
+	}
+	if after != "" && after != state.String() {
+		n.report.add(n.service.Unit, state.String(), after)
+	}
+	return err
 }
 
 func (n *nodeSetup) undo(dry bool) error {
-	if err := n.report.stopService(n.service, dry); err != nil {
-		return err
-	}
-	for _, s := range slices.Backward(plainEngineSetups()) {
+	steps := []nodeStep{{n.service.Unit, func(dry bool) error { return n.report.stopService(n.service, dry) }}}
+	for _, s := range slices.Backward(n.all()) {
 		if s.Engine.Name == engine.Containerd.Name {
 			continue
 		}
-		if err := n.report.undoEngine(s, dry); err != nil {
-			return err
-		}
+		steps = append(steps, nodeStep{"setup " + s.Engine.Name, func(dry bool) error { return n.report.undoEngine(s, dry) }})
 	}
-	return nil
+	return n.run(steps, dry)
 }

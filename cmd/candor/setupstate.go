@@ -38,21 +38,25 @@ func newSetupCommand() *cobra.Command {
 			return nil
 		},
 	}
-	output := outputFlag(cmd, "table", "json")
+	output := outputFlag(cmd, "table", "wide", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		rows := setupRows("/", &setup.Service{Unit: setup.ServiceUnit})
 		if output.value == "json" {
 			return writeJSON(cmd.OutOrStdout(), rows)
 		}
-		t := texttable.Table{Titles: []string{"SETUP", "STATE", "DETAILS"}}
-		for _, r := range rows {
-			t.Rows = append(t.Rows, []string{r.Setup, r.State, orDash(r.Details)})
-		}
-		return t.Write(cmd.OutOrStdout(), 0)
+		return setupTable(rows).Write(cmd.OutOrStdout(), tableWidth(cmd.OutOrStdout(), output))
 	}
 	cmd.AddCommand(newSetupHostCommand(), newSetupNodeCommand())
 	cmd.AddCommand(newSetupEngineCommands()...)
 	return cmd
+}
+
+func setupTable(rows []setupRow) *texttable.Table {
+	t := &texttable.Table{Titles: []string{"SETUP", "STATE", "DETAILS"}, LastWidth: 20}
+	for _, r := range rows {
+		t.Rows = append(t.Rows, []string{r.Setup, r.State, orDash(r.Details)})
+	}
+	return t
 }
 
 // States of a setup.
@@ -94,7 +98,7 @@ func hostSetupRow() setupRow {
 	return setupRow{"host", stateDone, fmt.Sprintf("reserved %s, %s", noneIfEmpty(reserved), count(changes, "confinement", "confinements"))}
 }
 
-// plainEngineSetups returns the setups of all engines and of NRI, without runtimes.
+// plainEngineSetups returns the setups of all engines and of NRI. Their fields Runtimes are empty.
 func plainEngineSetups() (all []*engine.Setup) {
 	for _, e := range []engine.Engine{engine.Docker, engine.Podman, engine.Containerd, engine.NRI} {
 		all = append(all, &engine.Setup{Engine: e, File: e.File, Record: engineRecord(e)})
@@ -128,31 +132,69 @@ func engineSetupRow(s *engine.Setup, root string) setupRow {
 
 // nriRow returns the state of NRI if Candor has not enabled it.
 func nriRow(s *engine.Setup, root string) setupRow {
-	name := s.Engine.Name
-	containerd, release, err := containerdOf(root, s.Engine.File)
+	state, err := readNRIState(s, root)
+	if err != nil {
+		return setupRow{s.Engine.Name, stateUnknown, errorLine(err)}
+	}
+	return state.row
+}
+
+// An nriState is the state of NRI of a machine's containerd.
+type nriState struct {
+	row    setupRow
+	action nriAction
+}
+
+// An nriAction is what candor setup node does about NRI.
+type nriAction int
+
+const (
+	nriNothing nriAction = iota
+	nriEnable            // enable NRI
+	nriNote              // print a note: the user must enable NRI
+	nriRefuse            // fail: a setting keeps NRI off that the command does not change
+)
+
+// readNRIState reads the state of NRI for its setup. An error that wraps engine.ErrBadFile means that the configuration of
+// containerd cannot be read.
+func readNRIState(s *engine.Setup, root string) (state nriState, err error) {
+	r, release, err := containerdOf(root, s.Engine.File)
+	if err == nil && r != nil && r.Err != nil {
+		err = fmt.Errorf("%w: %w", engine.ErrBadFile, r.Err)
+	}
+	if err != nil {
+		return state, err
+	}
+	is := func(state string, action nriAction, format string, args ...any) (nriState, error) {
+		return nriState{setupRow{s.Engine.Name, state, fmt.Sprintf(format, args...)}, action}, nil
+	}
+	isOff := r != nil && r.Enabled != nil && !*r.Enabled
 	switch {
-	case err != nil:
-		return setupRow{name, stateUnknown, errorLine(err)}
-	case containerd == nil:
-		return setupRow{name, stateNotInstalled, "no containerd"}
-	case release.HasNRIOn():
-		return setupRow{name, stateNotNeeded, fmt.Sprintf("containerd %v has NRI on by default", release)}
+	case r == nil:
+		return is(stateNotInstalled, nriNothing, "no containerd")
+	case r.NoCRI:
+		return is(stateNotNeeded, nriNothing, "containerd has its CRI plugin disabled, and NRI serves only the containers of that plugin")
 	case !release.HasNRI():
-		return setupRow{name, stateNotDone, fmt.Sprintf("containerd %v has no NRI: install 1.7 or later", release)}
-	case containerd.Enabled != nil && *containerd.Enabled:
-		return setupRow{name, stateNotNeeded, containerd.File + " enables NRI"}
-	case containerd.File != s.Engine.File:
-		return setupRow{name, stateNotDone, fmt.Sprintf("containerd %v uses %s: enable NRI there by hand", release, containerd.File)}
+		return is(stateNotDone, nriNote, "containerd %v has no NRI: install 1.7 or later", release)
+	case release.HasNRIOn() && isOff:
+		return is(stateNotDone, nriNote, "%s disables NRI: enable it there by hand", r.EnabledFile)
+	case release.HasNRIOn():
+		return is(stateNotNeeded, nriNothing, "containerd %v has NRI on by default", release)
+	case r.IsListedOff:
+		return is(stateNotDone, nriRefuse, "%s has NRI in disabled_plugins: remove it from the list", r.EnabledFile)
+	case isOff && r.EnabledFile != s.Engine.File:
+		return is(stateNotDone, nriRefuse, "%s disables NRI: enable it there by hand", r.EnabledFile)
+	case r.Enabled != nil && r.EnabledFile != s.Engine.File:
+		return is(stateNotNeeded, nriNothing, "%s enables NRI", r.EnabledFile)
+	case r.File != s.Engine.File:
+		return is(stateNotDone, nriNote, "containerd %v uses %s: enable NRI there by hand", release, r.File)
 	}
 	isEnabled, err := s.IsEnabled()
-	switch {
-	case err != nil:
-		return setupRow{name, stateUnknown, errorLine(err)}
-	case isEnabled:
-		return setupRow{name, stateNotNeeded, s.File + " enables NRI"}
-	default:
-		return setupRow{name, stateNotDone, fmt.Sprintf("containerd %v has NRI off by default", release)}
+	if err == nil && isEnabled {
+		return is(stateNotNeeded, nriNothing, "%s enables NRI", s.File)
 	}
+	state, _ = is(stateNotDone, nriEnable, "containerd %v has NRI off by default", release)
+	return state, err
 }
 
 func serviceRow(service *setup.Service) setupRow {
@@ -182,9 +224,9 @@ func isInstalled(name string) bool {
 // releaseLimit bounds the run time of containerd --version.
 const releaseLimit = 2 * time.Second
 
-// containerdOf returns the containerd that candor nri serves on a machine with a root directory, and its release: the running containerd
-// or, if none runs, the installed containerd. If there are several, containerdOf prefers the containerd with the given configuration file.
-// Without a containerd, r is nil.
+// containerdOf returns the containerd that candor nri serves, and its release, on the machine whose root directory is root. This
+// is the running containerd or, if none runs, the installed containerd. If there are several, containerdOf prefers the containerd
+// with the given configuration file. Without a containerd, r is nil.
 func containerdOf(root, file string) (r *nri.Runtime, release nri.Release, err error) {
 	found, unclear := nri.ReadRuntimes(root)
 	for i := range found {

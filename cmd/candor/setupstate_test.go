@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,36 +61,94 @@ func TestContainerdOf(t *testing.T) {
 	}
 }
 
-// TestNRIRow: the state of NRI depends on the version of containerd and on its configuration.
+// TestNRIRow: the state of NRI, and what candor setup node does about it, depend on the version of containerd and on its
+// configuration.
 func TestNRIRow(t *testing.T) {
+	const (
+		on, off = "[plugins.\"io.containerd.nri.v1.nri\"]\ndisable = false\n", "[plugins.\"io.containerd.nri.v1.nri\"]\ndisable = true\n"
+		listed  = "disabled_plugins = [\"io.containerd.nri.v1.nri\"]\n"
+		imports = "version = 2\nimports = [\"x.toml\"]\n"
+	)
 	for _, c := range []struct {
-		version, config, want string
-		needs                 bool
+		version, config, imported, want string
+		action                          nriAction
 	}{
-		{"v2.4.2", "version = 3\n", stateNotNeeded, false},
-		{"1.7.24", "version = 2\n", stateNotDone, true},
-		{"1.7.24", "version = 2\n[plugins.\"io.containerd.nri.v1.nri\"]\ndisable = false\n", stateNotNeeded, false},
-		{"1.7.24", "a = [", stateUnknown, true}, // the setup refuses the file
-		{"1.6.20", "version = 2\n", stateNotDone, false},
-		{"none", "version = 2\n", stateUnknown, false},
-		{"", "", stateNotInstalled, false},
+		{"v2.4.2", "version = 3\n", "", stateNotNeeded, nriNothing},
+		{"v2.4.2", "version = 3\n" + off, "", stateNotDone, nriNote},
+		{"1.7.24", "version = 2\n", "", stateNotDone, nriEnable},
+		{"1.7.24", "", "", stateNotDone, nriEnable},
+		{"1.7.24", "oom_score = 0\n", "", stateNotDone, nriEnable},
+		{"1.7.24", on, "", stateNotDone, nriEnable}, // a file of version 1 has other names
+		{"1.7.24", "[plugins.nri]\ndisable = false\n", "", stateNotNeeded, nriNothing},
+		{"1.7.24", "version = 2\n" + on, "", stateNotNeeded, nriNothing},
+		{"1.7.24", "version = 2\n" + off, "", stateNotDone, nriEnable},
+		{"1.7.24", "version = 2\n" + listed, "", stateNotDone, nriRefuse},
+		{"1.7.24", "version = 2\n" + listed + on, "", stateNotDone, nriRefuse},
+		{"1.7.24", imports, on, stateNotNeeded, nriNothing},
+		{"1.7.24", imports + on, off, stateNotDone, nriRefuse},
+		{"1.7.24", imports + on, listed, stateNotDone, nriRefuse},
+		{"1.7.24", "disabled_plugins = [\"cri\"]\n", "", stateNotNeeded, nriNothing},
+		{"1.6.20", "version = 2\n", "", stateNotDone, nriNote},
+		{"", "", "", stateNotInstalled, nriNothing},
 	} {
 		programs := map[string]string{"containerd": "containerd x " + c.version}
 		if c.version == "" {
 			programs = nil
 		}
 		root := machineDir(t, programs)
-		s := &engine.Setup{Engine: engine.NRI, File: filepath.Join(root, engine.NRI.File), Record: filepath.Join(root, "setup-nri.json")}
-		if err := os.WriteFile(s.File, []byte(c.config), 0o644); err != nil {
-			t.Fatal(err)
+		s := nriSetup(t, root, c.config)
+		writeFile(t, filepath.Join(root, "etc/containerd/x.toml"), c.imported)
+		if state, err := readNRIState(s, root); err != nil || state.row.Setup != "nri" || state.row.State != c.want || state.action != c.action {
+			t.Errorf("containerd %q with %q and %q: %+v, %v, want %s, %d", c.version, c.config, c.imported, state, err, c.want, c.action)
 		}
-		if row := nriRow(s, root); row.Setup != "nri" || row.State != c.want {
-			t.Errorf("containerd %q with %q: %+v, want %s", c.version, c.config, row, c.want)
+		if row := nriRow(s, root); row.State != c.want {
+			t.Errorf("containerd %q with %q and %q: %+v, want %s", c.version, c.config, c.imported, row, c.want)
 		}
 		n := &nodeSetup{root: root}
-		if needs, err := n.needsNRI(s); needs != c.needs || err != nil && c.want != stateUnknown {
+		needs, err := n.needsNRI(s)
+		isRefused := errors.Is(err, engine.ErrBadFile)
+		if needs != (c.action == nriEnable) || isRefused != (c.action == nriRefuse) || (len(n.report.Notes) == 1) != (c.action == nriNote) {
+			t.Errorf("containerd %q with %q and %q: needs NRI: %v, %v, notes %q", c.version, c.config, c.imported, needs, err, n.report.Notes)
+		}
+	}
+}
+
+// TestNRIRowUnknown: the state is unknown if the configuration or the version cannot be read, and candor setup node fails.
+func TestNRIRowUnknown(t *testing.T) {
+	for _, c := range []struct {
+		version, config string
+		isBadFile       bool
+	}{
+		{"1.7.24", "a = [", true},
+		{"1.7.24", "version = 3\n", true},
+		{"none", "version = 2\n", false},
+	} {
+		root := machineDir(t, map[string]string{"containerd": "containerd x " + c.version})
+		s := nriSetup(t, root, c.config)
+		if row := nriRow(s, root); row.State != stateUnknown {
+			t.Errorf("containerd %q with %q: %+v", c.version, c.config, row)
+		}
+		if needs, err := (&nodeSetup{root: root}).needsNRI(s); needs || err == nil || errors.Is(err, engine.ErrBadFile) != c.isBadFile {
 			t.Errorf("containerd %q with %q: needs NRI: %v, %v", c.version, c.config, needs, err)
 		}
+	}
+}
+
+// nriSetup returns the setup of NRI for a containerd with a configuration, below a root directory.
+func nriSetup(t *testing.T, root, config string) *engine.Setup {
+	t.Helper()
+	s := &engine.Setup{Engine: engine.NRI, File: filepath.Join(root, engine.NRI.File), Record: filepath.Join(root, "setup-nri.json")}
+	writeFile(t, s.File, config)
+	return s
+}
+
+func writeFile(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -114,7 +173,7 @@ func TestSetupRows(t *testing.T) {
 func TestSetupNode(t *testing.T) {
 	dir := installFake(t, nil)
 	for _, undo := range []bool{false, true} {
-		n := &nodeSetup{root: dir, service: &setup.Service{Unit: setup.ServiceUnit, Booted: filepath.Join(dir, "none")}}
+		n := &nodeSetup{root: dir, service: &setup.Service{Unit: setup.ServiceUnit, Booted: filepath.Join(dir, "none")}, all: plainEngineSetups}
 		do := n.apply
 		if undo {
 			do = n.undo
@@ -134,8 +193,10 @@ func TestSetupNodeService(t *testing.T) {
 	}{
 		{map[string]string{"crio": ""}, "enable start"},
 		{nil, ""},
+		{map[string]string{"containerd": "containerd x 1.7.24"}, ""}, // with the CRI plugin disabled
 	} {
 		root := machineDir(t, c.programs)
+		writeFile(t, filepath.Join(root, engine.NRI.File), "disabled_plugins = [\"cri\"]\n")
 		dir := installFake(t, nil)
 		script := "#!/bin/sh\necho $1 >>" + dir + "/calls\n[ $1 = show ] && echo '" + off + "'\nexit 0\n"
 		if err := os.WriteFile(filepath.Join(dir, "systemctl"), []byte(script), 0o755); err != nil {

@@ -35,12 +35,13 @@ func untilSignal(cmd *cobra.Command) (ctx context.Context, stop context.CancelFu
 	}
 }
 
-// A signalError is the cause of a context that a signal has canceled.
+// A signalError is the cause (context.Cause) of a cancellation by a signal.
 type signalError struct{ signal unix.Signal }
 
 func (e *signalError) Error() string { return "stopped by " + unix.SignalName(e.signal) }
 
-// Is lets errors.Is find context.Canceled, because some functions return the cause of a canceled context instead of the context's error.
+// Is makes a signalError equal to context.Canceled for errors.Is. Some functions return the cause of a canceled context instead
+// of the context's error.
 func (e *signalError) Is(target error) bool { return target == context.Canceled }
 
 // stoppedError returns the error of a command that ends early because its context is canceled. The text describes the completed work. After

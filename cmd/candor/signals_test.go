@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"strings"
@@ -9,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/experiment"
 )
 
 // interrupted runs a command line, and sends SIGINT to this process until the command ends.
@@ -57,6 +62,27 @@ func TestPartialResults(t *testing.T) {
 		code, out, errOut = interrupted(t, args...)
 		if first := "Partial result: the "; code != 130 || !strings.Contains(out, first) || args[0] != "top" && !strings.HasPrefix(out, first) {
 			t.Errorf("candor %s: code %d, %q; want the first line %s\n%s", line, code, errOut, first, out)
+		}
+	}
+}
+
+// TestStoppedWithoutResult: after Ctrl-C before the first result, an experiment exits with 130. Another error keeps its exit
+// code.
+func TestStoppedWithoutResult(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(&signalError{unix.SIGINT})
+	for _, test := range []struct {
+		err  error
+		code int
+		want string
+	}{
+		{fmt.Errorf("app alone: %w", ctx.Err()), 130, "stopped by SIGINT: no run done"},
+		{context.Cause(ctx), 130, "stopped by SIGINT: no run done"},
+		{fmt.Errorf("%w: none", experiment.ErrBadWorkload), exitBadInput, "bad workload: none"},
+		{errors.New("disk full"), exitFailure, "disk full"},
+	} {
+		if err := withoutResult(ctx, test.err); exitCode(err, true) != test.code || err.Error() != test.want {
+			t.Errorf("%v: code %d, %v; want %d, %s", test.err, exitCode(err, true), err, test.code, test.want)
 		}
 	}
 }

@@ -61,8 +61,8 @@ func newSimulateCommand() *cobra.Command {
 	return cmd
 }
 
-// run replays the trace for each point, which is a combination of settings. If the user interrupts it, run shows the
-// complete points.
+// run replays the trace for each point, which is a combination of settings. If the user interrupts the replay, run shows the
+// points that have started, and marks the incomplete points.
 func (f *simulateFlags) run(cmd *cobra.Command) error {
 	setting, header, err := f.setting()
 	if err != nil {
@@ -192,7 +192,7 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	must(cmd.RegisterFlagCompletionFunc("trace", completeTraces))
 }
 
-// setting checks the flags and opens the trace once.
+// setting checks the flags, and returns the setting and the header of the trace.
 func (f *simulateFlags) setting() (simulate.Setting, trace.Header, error) {
 	s := simulate.Setting{
 		Open:           func() (trace.Reader, error) { return trace.Open(f.trace, f.options) },

@@ -20,8 +20,9 @@ const topLong = `Show live CPU use. For each CPU, the command shows the load and
 container, it shows the CPU time, also as a percentage of the limit, and the percentage
 of the periods in which the quota ran out.
 
-Keys sort (c, u, t, n, l), filter (/), open a container (enter), pause (p), change
-the interval (+, -), explain (?) and quit (q).
+The keys c, u, t, n and l sort by CPU use, used share of the limit, throttling, name or
+limit. Other keys: filter (/), open a container (enter), pause (p), change the interval
+(+, -), explain (?), quit (q).
 
 Without a terminal, or with --once, -n or -o json, the command prints a single sample
 (or the number of samples in -n) and exits.`
@@ -131,7 +132,7 @@ func showsLive(out io.Writer) bool {
 	return isFile && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// print prints samples, each with the difference to the previous sample. A signal ends the last interval early.
+// print prints the figures between each sample and the previous sample. A signal ends the last interval early.
 func (f *topFlags) print(cmd *cobra.Command, source *top.Source, out io.Writer) error {
 	ctx, stop := untilSignal(cmd)
 	defer stop()
@@ -158,6 +159,11 @@ func (f *topFlags) print(cmd *cobra.Command, source *top.Source, out io.Writer) 
 		figures.Partial = ctx.Err() != nil
 		if err := f.write(out, figures); err != nil {
 			return err
+		}
+		if n == 0 && f.output.value == "table" {
+			for _, note := range figures.SeenNotes() {
+				fmt.Fprintln(cmd.ErrOrStderr(), "candor:", note)
+			}
 		}
 		if figures.Partial {
 			return stoppedError(ctx, "%d of %s done", n, count(samples, "sample", "samples"))

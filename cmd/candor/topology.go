@@ -11,8 +11,9 @@ Without --machine, the command shows this machine. --machine accepts a JSON file
 candor topology -o json, a directory with a copy of /sys, or a description in hwloc's
 notation.
 
-A description lists the levels of the machine, from the largest to the smallest. The number
-of each level counts the units inside a unit of the level before. The description
+A description lists the levels of the machine, from the largest to the smallest. The
+number after a level is the number of its units in each unit of the previous level. The
+description
 
   "pack:2 numa:2 core:4 pu:2"
 

@@ -101,7 +101,7 @@ func newTraceInfoCommand() *cobra.Command {
 			return nil
 		},
 	}
-	output := outputFlag(cmd, "table", "json", "svg")
+	output := outputFlag(cmd, "table", "wide", "json", "svg")
 	cores := cmd.Flags().Float64("cores-of-largest", 16, "CPUs of the largest machine, for traces that give CPU as a fraction of it")
 	lenientFlag(cmd, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -115,7 +115,7 @@ func newTraceInfoCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return writeSummaries(cmd.OutOrStdout(), summaries, output.value)
+		return writeSummaries(cmd.OutOrStdout(), summaries, output)
 	}
 	return cmd
 }
@@ -144,8 +144,8 @@ func summarize(terminal io.Writer, specs []string, o trace.Options, cores float6
 }
 
 // writeSummaries writes summaries in an output format.
-func writeSummaries(out io.Writer, summaries []*trace.Summary, form string) error {
-	switch form {
+func writeSummaries(out io.Writer, summaries []*trace.Summary, output *choice) error {
+	switch output.value {
 	case "svg":
 		return tracereport.SVG(out, summaries)
 	case "json":
@@ -156,7 +156,7 @@ func writeSummaries(out io.Writer, summaries []*trace.Summary, form string) erro
 		}
 		return nil
 	}
-	return tracereport.Text(out, summaries, !localeIsUTF8())
+	return tracereport.Text(out, summaries, tableWidth(out, output), !localeIsUTF8())
 }
 
 func newTraceImportCommand() *cobra.Command {
@@ -237,7 +237,7 @@ func completeTraces(_ *cobra.Command, _ []string, part string) ([]string, cobra.
 type countedReader struct {
 	trace.Reader
 	n            int64
-	events, time atomic.Int64 // at the last update
+	events, time atomic.Int64 // number of events, and time in the trace, at the last update
 }
 
 // countEvents shows the progress of reading a trace until end is called.
@@ -259,7 +259,8 @@ func (c *countedReader) Next(e *trace.Event) error {
 	return err
 }
 
-// stage returns the progress: by events if the header counts them, otherwise by the trace's time if its length is known.
+// stage returns the progress: by events if the header counts them, otherwise by the time in the trace if the length of the trace
+// is known.
 func (c *countedReader) stage(h trace.Header, parts string) stage {
 	s := stage{parts: parts, events: c.events.Load()}
 	switch {

@@ -30,7 +30,7 @@ func TestTraceBadInput(t *testing.T) {
 		"trace info borg:x":                           `bad trace spec "borg:x": must be google2011:DIR, openb:DIR, csv:FILE, kubectl:DIR, synthetic`,
 		"trace info synthetic:machines=-1":            `bad trace spec "synthetic:machines=-1": machines "-1": must be a number from 1 to 10000000`,
 		"trace info csv:/no/such":                     "open /no/such: no such file or directory",
-		"trace info -o png synthetic":                 `--output "png": must be one of table, json, svg`,
+		"trace info -o png synthetic":                 `--output "png": must be one of table, wide, json, svg`,
 		"trace info -o svg" + many:                    "-o svg shows 6 traces at most, got 7",
 		"trace info --cores-of-largest 0 synthetic":   "--cores-of-largest 0: must be a number above 0, at most 100000",
 		"trace info --cores-of-largest NaN synthetic": "--cores-of-largest NaN: must be a number above 0",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/candor-project/candor/bandwidth/record"
 	"github.com/candor-project/candor/bandwidth/timescale"
+	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/internal/figure"
 )
 
@@ -36,7 +38,7 @@ func newUsageCommand() *cobra.Command {
 		Example: usageExample,
 		Args:    oneFile,
 	}
-	output := outputFlag(cmd, "table", "json", "svg", "png")
+	output := outputFlag(cmd, "table", "wide", "json", "svg", "png")
 	group := cmd.Flags().String("group", "", "show this cgroup only")
 	part := addPartFlags(cmd)
 	top := cmd.Flags().Int("top", 10, "number of cgroups to show, by CPU time; 0: all")
@@ -54,13 +56,30 @@ func newUsageCommand() *cobra.Command {
 		switch out := cmd.OutOrStdout(); output.value {
 		case "json":
 			return s.JSON(out)
-		case "table":
-			return s.Text(out)
+		case "table", "wide":
+			return writeUsage(out, tableWidth(out, output), s)
 		default:
 			return drawGroup(out, args[0], s, output.value)
 		}
 	}
 	return cmd
+}
+
+// writeUsage writes a summary as a table and remarks. width is the width of the terminal; 0: unlimited.
+func writeUsage(out io.Writer, width int, s *timescale.Summary) error {
+	var text strings.Builder
+	if s.Interference != nil {
+		fmt.Fprintln(&text, s.Interference.Warning())
+	}
+	fmt.Fprintln(&text, s.About())
+	t := texttable.Table{Ranks: []int{0, 0, 5, 0, 4, 2, 0, 1, 3}, FirstWidth: 20}
+	t.Titles, t.Rows = s.Table()
+	_ = t.Write(&text, width) // a write to memory cannot fail
+	for _, line := range s.Remarks() {
+		fmt.Fprintln(&text, line)
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
 }
 
 // addPartFlags adds the flags that select a part of a recording.
@@ -71,8 +90,8 @@ func addPartFlags(cmd *cobra.Command) *timescale.Part {
 	return part
 }
 
-// readRecording summarizes a part of a recording. It returns bad input if the recording is invalid or lacks the
-// part.
+// readRecording summarizes a part of a recording. It returns an error with the exit code for bad input if the recording is
+// invalid or lacks the part.
 func readRecording(file string, part *timescale.Part) (*timescale.Summary, error) {
 	if part.From < 0 || part.To < 0 || part.To > 0 && part.To <= part.From {
 		return nil, badInput("--from %v --to %v: --from must be 0 or more, and --to later", part.From, part.To)
@@ -89,7 +108,7 @@ func readRecording(file string, part *timescale.Part) (*timescale.Summary, error
 	return s, err
 }
 
-// pick keeps the requested cgroups, the busiest first. It drops a cgroup that was recorded only as an ancestor,
+// pick reduces s.Groups to the requested cgroups, the busiest first. It drops a cgroup that was recorded only as an ancestor,
 // unless --group names it.
 func pick(s *timescale.Summary, group string, top int) error {
 	slices.SortStableFunc(s.Groups, func(a, b timescale.Group) int { return cmp.Compare(b.Used.CPU, a.Used.CPU) })
@@ -109,7 +128,7 @@ func pick(s *timescale.Summary, group string, top int) error {
 	return nil
 }
 
-// names lists the busiest groups for an error.
+// names returns the names of the first groups, for an error message.
 func names(groups []timescale.Group) string {
 	var list []string
 	for i := range groups[:min(len(groups), 5)] {
@@ -136,7 +155,7 @@ func drawGroup(out io.Writer, file string, s *timescale.Summary, form string) er
 	} else if err != nil {
 		return err
 	}
-	p := s.Groups[0].Plot()
+	p := s.Groups[0].Plot(s.CPUs)
 	if form == "svg" {
 		return figure.SVG(out, p)
 	}

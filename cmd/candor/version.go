@@ -24,12 +24,13 @@ var (
 type versionReport struct {
 	Version string `json:"version"` // a release such as v0.2.0, or the description of a commit
 	Commit  string `json:"commit"`  // "": unknown
-	Date    string `json:"date"`    // of the commit, in RFC 3339 and UTC; "": unknown
+	Date    string `json:"date"`    // time of the commit, in RFC 3339 and UTC; "": unknown
 	Go      string `json:"go"`
 	OS      string `json:"os"`
 	Arch    string `json:"arch"`
-	// Versions of the state file that this candor reads, and the version that it writes while no container uses a feature of Features. For
-	// these features it writes the highest version of Reads, which the previous release cannot read.
+	// Versions of the state file that this candor reads, and the version that it writes while no container uses a feature of
+	// Features. While a container uses such a feature, candor writes the highest version of Reads, which the previous release
+	// cannot read.
 	State struct {
 		Reads    []int    `json:"reads"`
 		Writes   int      `json:"writes"`

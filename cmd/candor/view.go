@@ -6,11 +6,11 @@ import (
 	"os"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/view"
@@ -46,7 +46,7 @@ func newViewCommand() *cobra.Command {
 		Example: viewExample,
 		Args:    cobra.ArbitraryArgs,
 	}
-	output := outputFlag(cmd, "table", "json")
+	output := outputFlag(cmd, "table", "wide", "json")
 	check := cmd.Flags().Bool("check", false, "exit with code 1 if a reported CPU count is not the limit, rounded up")
 	f := addRunFlags(cmd)
 	cmd.AddCommand(newViewRefreshCommand())
@@ -56,7 +56,7 @@ func newViewCommand() *cobra.Command {
 		if inside {
 			return viewInside(f, cmd, output.value, *check, args)
 		}
-		return viewHere(cmd, output.value, *check, args)
+		return viewHere(cmd, output, *check, args)
 	}
 	return cmd
 }
@@ -71,9 +71,9 @@ func viewInside(f *runFlags, cmd *cobra.Command, form string, check bool, args [
 	return f.run(cmd, append([]string{"/proc/self/exe", "view", "-o", form, fmt.Sprintf("--check=%t", check), "--"}, args...))
 }
 
-// viewHere reports the CPUs that this process sees, and then executes the command in args, if any. With check, a CPU count that differs
-// from the limit, rounded up, is an error.
-func viewHere(cmd *cobra.Command, form string, check bool, args []string) error {
+// viewHere reports the CPUs that this process sees, and then executes the command in args, if any. If check is true, a CPU count
+// that differs from the limit, rounded up, is an error.
+func viewHere(cmd *cobra.Command, output *choice, check bool, args []string) error {
 	out, path := cmd.OutOrStdout(), ""
 	if len(args) > 0 {
 		var err error
@@ -83,7 +83,7 @@ func viewHere(cmd *cobra.Command, form string, check bool, args []string) error 
 		out = cmd.ErrOrStderr()
 	}
 	report := view.ReadSources()
-	if err := writeReport(out, report, form); err != nil {
+	if err := writeReport(out, report, output); err != nil {
 		return err
 	}
 	if check && !report.IsTrue {
@@ -97,24 +97,15 @@ func viewHere(cmd *cobra.Command, form string, check bool, args []string) error 
 }
 
 // writeReport writes a report as a table or as a JSON object.
-func writeReport(w io.Writer, r view.Report, form string) error {
-	if form == "json" {
+func writeReport(w io.Writer, r view.Report, output *choice) error {
+	if output.value == "json" {
 		return writeJSON(w, r)
 	}
 	var text strings.Builder
-	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "SOURCE\tCOUNT\tCPUS\t")
-	for _, s := range r.Sources {
-		fmt.Fprintln(t, strings.Join([]string{s.Name, tells(s), s.CPUs.String(), remark(s)}, "\t"))
-	}
+	writeSources(&text, tableWidth(w, output), r.Sources)
 	if r.MemoryLimit != 0 {
-		fmt.Fprintln(t, "\t\t\t\nSOURCE\tMEMORY\t\t")
-		for i := range r.Memory {
-			s := &r.Memory[i]
-			fmt.Fprintln(t, strings.Join([]string{s.Name, memoryText(s), "", memoryRemark(s)}, "\t"))
-		}
+		writeMemorySources(&text, tableWidth(w, output), r.Memory)
 	}
-	t.Flush() // into memory
 	for line := range strings.Lines(text.String()) {
 		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
 			return err
@@ -122,6 +113,26 @@ func writeReport(w io.Writer, r view.Report, form string) error {
 	}
 	_, err := fmt.Fprint(w, verdict(r))
 	return err
+}
+
+// writeSources writes the table of the sources. width is the width of the terminal; 0: unlimited.
+func writeSources(text *strings.Builder, width int, sources []view.Source) {
+	t := texttable.Table{Titles: []string{"SOURCE", "COUNT", "CPUS", ""}, Ranks: []int{0, 0, 1, 0}, LastWidth: 15}
+	for _, s := range sources {
+		t.Rows = append(t.Rows, []string{s.Name, tells(s), s.CPUs.String(), remark(s)})
+	}
+	_ = t.Write(text, width) // a write to memory cannot fail
+}
+
+// writeMemorySources writes the table of the sources of the memory below another table.
+func writeMemorySources(text *strings.Builder, width int, sources []view.MemorySource) {
+	t := texttable.Table{Titles: []string{"SOURCE", "MEMORY", ""}, Ranks: []int{0, 0, 0}, LastWidth: 15}
+	for i := range sources {
+		s := &sources[i]
+		t.Rows = append(t.Rows, []string{s.Name, memoryText(s), memoryRemark(s)})
+	}
+	text.WriteString("\n")
+	_ = t.Write(text, width) // a write to memory cannot fail
 }
 
 // tells returns the count that a source reports.

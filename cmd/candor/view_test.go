@@ -23,7 +23,7 @@ func TestViewTable(t *testing.T) {
 	check := func(want string) {
 		t.Helper()
 		var b strings.Builder
-		if err := writeReport(&b, r, "table"); err != nil || b.String() != want {
+		if err := writeReport(&b, r, &choice{value: "table"}); err != nil || b.String() != want {
 			t.Errorf("got\n%s, want\n%s", b.String(), want)
 		}
 	}
@@ -59,7 +59,7 @@ func TestViewCommand(t *testing.T) {
 		code  int
 		error string
 	}{
-		"view -o xml":                {2, `--output "xml": must be one of table, json`},
+		"view -o xml":                {2, `--output "xml": must be one of table, wide, json`},
 		"view --cpu abc":             {2, `--cpu "abc": must be a number of CPUs`},
 		"view --cpu 0":               {2, "missing --cpu; must be a limit of 10m or more"},
 		"view --cpus 2":              {2, "unknown flag --cpus; candor view --help lists the flags"},

@@ -1,6 +1,6 @@
-// Package compatibility measures docs/compatibility.md: on which kernels and with which container engines Candor works. It plans the
-// cells, runs the tests that measure them, stores the results and writes the page. The tests are TestCompatibility in e2e,
-// e2e/containerd and e2e/guest.
+// Package compatibility measures on which kernels and with which container engines Candor works, for the page
+// docs/compatibility.md. It plans the cells, runs the tests that measure them, stores the results and writes the page. The tests
+// are TestCompatibility in e2e, e2e/containerd and e2e/guest.
 package compatibility
 
 import (

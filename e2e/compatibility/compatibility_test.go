@@ -56,9 +56,11 @@ func TestParse(t *testing.T) {
 		output                 string
 		answer, versions, skip string
 	}{
-		"passed":           {outputOf(versionLine, stepOne, "    lab_test.go:7: seen", stepEnd, "--- PASS: TestCompatibility (2.00s)", "PASS"), Yes, versions, ""},
-		"passed early":     {outputOf(versionLine, stepOne, "--- PASS: TestCompatibility (2.00s)"), Sensitive + ": the test ended early", versions, ""},
-		"failed":           {outputOf(versionLine, stepOne, "    lab_test.go:7: docker run: exit 1", "        candor: no | capacity", "    lab_test.go:8: engine:", "--- FAIL: TestCompatibility (2.00s)"), Sensitive + ": docker run: exit 1 candor: no / capacity", versions, ""},
+		"passed":       {outputOf(versionLine, stepOne, "    lab_test.go:7: seen", stepEnd, "--- PASS: TestCompatibility (2.00s)", "PASS"), Yes, versions, ""},
+		"passed early": {outputOf(versionLine, stepOne, "--- PASS: TestCompatibility (2.00s)"), Sensitive + ": the test ended early", versions, ""},
+		"failed":       {outputOf(versionLine, stepOne, "    lab_test.go:7: docker run: exit 1", "        candor: no | capacity", "    lab_test.go:8: engine:", "--- FAIL: TestCompatibility (2.00s)"), Sensitive + ": docker run: exit 1 candor: no / capacity", versions, ""},
+		"temporary files": {outputOf(stepOne, "    lab_test.go:7: exit 126: /tmp/candor-podman-2253292128/runtime: no; open /var/tmp/a1/b/c: /tmp/x", "--- FAIL: TestCompatibility (2.00s)"),
+			Sensitive + ": exit 126: runtime: no; open c: x", "", ""},
 		"failed at end":    {outputOf(stepOne, "    lab_test.go:7: a message", stepEnd, "    lab_test.go:8: groups left", "--- FAIL: TestCompatibility (2.00s)"), End + ": groups left", "", ""},
 		"timeout":          {outputOf(stepOne, "panic: test timed out after 7m0s", "	running tests:", "x_test.go:3 +0x1"), Sensitive + ": panic: test timed out after 7m0s", "", ""},
 		"killed":           {outputOf(stepOne), Sensitive + ": the test ended early", "", ""},

@@ -106,7 +106,7 @@ func (m *Measurement) WritePage() error {
 	return os.WriteFile(m.Page, []byte(Page(m.measured)), 0o644)
 }
 
-// measure measures a cell. If the cell fails, measure repeats it, and the second result counts.
+// measure measures a cell. If the cell fails, measure repeats the test and returns the second result.
 func (m *Measurement) measure(ctx context.Context, c Cell) (r Result, err error) {
 	for range 2 {
 		output, err := m.test(ctx, c)

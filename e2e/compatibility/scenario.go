@@ -61,14 +61,19 @@ func (e Engine) CheckVersion(t *testing.T, version string) {
 	}
 }
 
-// Kernel describes the kernel of this machine with the version of the cgroups that Candor uses.
-func Kernel(t *testing.T, cgroup int) string {
+// Kernel describes the kernel of this machine with the version of the cgroups that Candor uses. isSystemd reports whether systemd creates
+// the cgroups.
+func Kernel(t *testing.T, cgroup int, isSystemd bool) string {
 	t.Helper()
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("Linux %s, cgroup v%d", unix.ByteSliceToString(name.Release[:]), cgroup)
+	text := fmt.Sprintf("Linux %s, cgroup v%d", unix.ByteSliceToString(name.Release[:]), cgroup)
+	if isSystemd {
+		text += " with systemd"
+	}
+	return text
 }
 
 // Unsupported ends the test: the cell cannot work, for a known reason.
@@ -157,7 +162,7 @@ func (p *parser) read(line string) {
 	}
 }
 
-// worst returns the outcome of two nested tests.
+// worst returns the worse of the outcomes of two nested tests: FAIL is worse than SKIP, and SKIP is worse than PASS.
 func worst(a, b string) string {
 	for _, outcome := range []string{"FAIL", "SKIP"} {
 		if a == outcome || b == outcome {
@@ -167,8 +172,12 @@ func worst(a, b string) string {
 	return "PASS"
 }
 
-// shorten returns a reason that fits into a cell of a Markdown table.
+// temporary is a directory for temporary files, which has another name in each test.
+var temporary = regexp.MustCompile(`(?:/var)?/tmp/(?:[^\s/:]+/)*`)
+
+// shorten returns a reason that fits into a cell of a Markdown table. Of the path of a temporary file, only its name remains.
 func shorten(text string) string {
+	text = temporary.ReplaceAllString(text, "")
 	text = strings.Join(strings.Fields(strings.NewReplacer("|", "/", "`", "'", "<", "(", ">", ")").Replace(text)), " ")
 	if len(text) > maxReason {
 		text = strings.ToValidUTF8(text[:maxReason], "") + "…"

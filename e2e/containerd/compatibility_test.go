@@ -34,7 +34,7 @@ func TestCompatibility(t *testing.T) {
 		return
 	}
 	l := newLab(t)
-	l.recordVersions(cell.Engine)
+	l.recordVersions(cell.Engine, false)
 	c := newCensus(l)
 	if c.node.usable.Count() < 2 {
 		t.Skip("needs 2 CPUs")
@@ -59,7 +59,7 @@ func TestCompatibility(t *testing.T) {
 // measureSystemd measures the cell of a guest in which systemd creates the groups.
 func measureSystemd(t *testing.T, e compatibility.Engine) {
 	b := newBooted(t)
-	b.recordVersions(e)
+	b.recordVersions(e, true)
 	measureSteps(t, &compatPods{
 		census: b.census,
 		start: func(name string, milli hybrid.Milli, isSensitive bool) *container {
@@ -129,8 +129,8 @@ func (c *compatPods) holds(sensitive *container) {
 	}
 }
 
-// recordVersions records the versions of the runtime, of runc and of the kernel.
-func (l *lab) recordVersions(e compatibility.Engine) {
+// recordVersions records the versions of the runtime, of runc and of the kernel. isSystemd reports whether systemd creates the cgroups.
+func (l *lab) recordVersions(e compatibility.Engine, isSystemd bool) {
 	l.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -144,7 +144,7 @@ func (l *lab) recordVersions(e compatibility.Engine) {
 		l.Fatal(err)
 	}
 	runc, _, _ := strings.Cut(string(out), "\n")
-	compatibility.RecordVersions(l.T, compatibility.Kernel(l.T, l.allPods().Version()), l.name+" "+v.RuntimeVersion, runc)
+	compatibility.RecordVersions(l.T, compatibility.Kernel(l.T, l.allPods().Version(), isSystemd), l.name+" "+v.RuntimeVersion, runc)
 }
 
 // containerd17 is containerd 1.7, which scripts/engines.sh builds. NRI is off by default.
@@ -218,7 +218,7 @@ func measureWithoutNRI(t *testing.T, e compatibility.Engine) {
 		l.engine.kill()
 		l.unmount()
 	})
-	l.recordVersions(e)
+	l.recordVersions(e, false)
 	_, status, found := l.doctored("runtime-version")
 	if status != "failed" || !strings.Contains(found, "has no NRI") {
 		t.Fatalf("candor doctor: %s: %s", status, found)

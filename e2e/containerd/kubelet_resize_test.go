@@ -176,7 +176,7 @@ func (p *servedPod) refused(had cgroup.Settings) {
 			p.Fatal(err)
 		}
 		for _, c := range pod.Status.Conditions {
-			if c.Type == "PodResizeInProgress" && c.Reason == "Error" && strings.Contains(c.Message, "candor: container app: ") && strings.Contains(c.Message, "no capacity") {
+			if c.Type == "PodResizeInProgress" && c.Reason == "Error" && strings.Contains(c.Message, "candor: container default/web/app: no capacity: ") {
 				return true
 			}
 		}

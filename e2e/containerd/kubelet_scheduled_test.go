@@ -266,7 +266,7 @@ func TestKubeletScheduled(t *testing.T) {
 	api.makePod("late", "", limited("app", 700))
 	c.waitForEvent("late", "FailedScheduling", "0/1 nodes are available", "no capacity")
 	api.makePod("direct", "node", limited("app", 600))
-	c.waitForEvent("direct", "Failed", "candor: container app: ", "no capacity")
+	c.waitForEvent("direct", "Failed", "candor: container default/direct/app: no capacity: ")
 	for _, name := range []string{"late", "direct"} {
 		api.does("DELETE", podPath+"/"+name, "application/json", map[string]int{"gracePeriodSeconds": 0})
 	}

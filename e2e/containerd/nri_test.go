@@ -76,7 +76,7 @@ func TestResize(t *testing.T) {
 	before := web.cpus()
 	if err := web.resize(1000000); err == nil {
 		t.Error("a thousand CPUs were not refused")
-	} else if !strings.Contains(err.Error(), "candor: container web") {
+	} else if !strings.Contains(err.Error(), "candor: container default/"+p.name+"/web: no capacity: ") {
 		t.Errorf("the refusal has no reason: %v", err)
 	}
 	if got := web.cpus(); got != before {
@@ -94,7 +94,7 @@ func TestRefusals(t *testing.T) {
 		limit, request hybrid.Milli
 		want           string
 	}{
-		{sensitivePod, 1000000, 1000000, "candor: container web"},
+		{sensitivePod, 1000000, 1000000, "/web: no capacity: needs "},
 		{map[string]string{"candor.dev/class": "sensitve"}, 500, 500, "must be one of sensitive, flexible"},
 		{map[string]string{"klass.candor.dev/web": "flexible"}, 500, 500, "unknown setting"},
 	} {

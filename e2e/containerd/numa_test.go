@@ -160,7 +160,7 @@ func TestNUMA(t *testing.T) {
 		err := r.resize(r.limit)
 		switch {
 		case r.cpuMax == "":
-			if err == nil || !strings.Contains(err.Error(), "candor: container "+r.name) {
+			if err == nil || !strings.Contains(err.Error(), "candor: container default/"+r.pod.name+"/"+r.name+": ") {
 				t.Errorf("%s to %v: %v", r.name, r.limit, err)
 			}
 		case err != nil:

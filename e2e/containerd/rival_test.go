@@ -61,7 +61,7 @@ func (l *lab) newRival(index, cpus string) *rival {
 // the log, and running containers do not change.
 func TestConflictingPluginAtCreation(t *testing.T) {
 	for _, test := range []struct{ index, want string }{
-		{"10", "candor: container app: another program assigns it the CPUs 0; set"},
+		{"10", "/app: another program assigns it the CPUs 0; set"},
 		{"90", `plugins "90-rival" and "50-candor" both tried to set CPUSetCPUs`},
 	} {
 		t.Run(test.index, func(t *testing.T) {

@@ -1,8 +1,8 @@
 //go:build amd64
 
 // Package daemontrace divides the CPU time of a daemon among containers exactly: it traces each system call and each context
-// switch of the daemon. Tests compare the samples of package ledger/sample with it. It is no part of candor: while it
-// runs, each system call of the machine takes twice as long.
+// switch of the daemon. Tests compare the samples of package ledger/sample with the results. The package is no part of candor,
+// because each system call of the machine takes twice as long during a trace.
 package daemontrace
 
 import (

@@ -39,7 +39,7 @@ const (
 	Nerdctl    Engine = "nerdctl"
 )
 
-// A Column is a column of the tables.
+// A Column is a column of the tables: an engine with a method.
 type Column struct {
 	Name   string
 	Engine Engine
@@ -69,7 +69,7 @@ func ColumnOf(name string) (Column, error) {
 	return Column{}, fmt.Errorf("column %.100q: must be one of %s", name, strings.Join(names, ", "))
 }
 
-// A Program makes its helper work.
+// A Program is a program of a container. Its output makes the container's helper work.
 type Program struct{ Name, Script string }
 
 // Programs returns the programs of the paper. The second program writes as much output as the paper's lsmod, also on kernels without modules.
@@ -81,7 +81,7 @@ func Programs() []Program {
 	}
 }
 
-// DD is the name of the baseline of E2: the containers beside sysbench run dd, and no other program.
+// DD is the name of the program in the baseline of E2: each container beside sysbench runs only dd.
 const DD = "dd"
 
 // Quotas returns the quotas of E1.
@@ -94,11 +94,11 @@ func Sizes() []int { return []int{2, 3, 4, 5} }
 
 // The experiments.
 const (
-	E1 = "E1" // a container alone: its CPU use and that of its helpers
+	E1 = "E1" // a container alone: the CPU use of the container and of its helpers
 	E2 = "E2" // sysbench beside other containers
 )
 
-// A Cell is a measurement. In E1, Containers is 0.
+// A Cell identifies a measurement by its parameters. In E1, Containers is 0.
 type Cell struct {
 	Experiment string
 	Containers int           // E2: number of containers, including the container of sysbench
@@ -146,8 +146,8 @@ func (c Cell) in(column string, work time.Duration) Cell {
 // Settings select the cells.
 type Settings struct {
 	Columns []Column
-	Runs    int           // of each cell; 0: 3, and 5 for the method Charge
-	Work    time.Duration // duration of a measurement; 0: 10 s, and 30 s for the method Charge
+	Runs    int           // runs of each cell; 0: the default, which is 5 for the method Charge, else 3
+	Work    time.Duration // duration of a measurement; 0: the default, which is 30 s for the method Charge, else 10 s
 }
 
 // ParseSettings reads settings from the variables of make ledger. columns are names separated by spaces; "" selects all columns. runs is a
@@ -211,7 +211,7 @@ func baseline(engine Engine) Column {
 	return all[slices.IndexFunc(all, func(c Column) bool { return c.Engine == engine && c.Method == None })]
 }
 
-// Plan returns the cells in the order of their measurement: by run, then by engine, so that an engine starts once in a run.
+// Plan returns the cells in the order in which they are measured: by run, then by engine, so that an engine starts once in a run.
 func (s Settings) Plan() (cells []Cell) {
 	runs := 0
 	for _, c := range s.Columns {

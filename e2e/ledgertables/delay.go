@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The delay of a log is the time from the write of a line in the container to its appearance in the log. A small program (testdata/stamp.c)
-// runs in the container beside the measured program, and writes a line with the monotonic time to the same output. So its lines wait for
-// all lines before them, and for the helper. A Tail finds the stamps in the log. It polls the log and does not use inotify, because a watch
-// makes each write of the helper slower.
+// The delay of a log is the time from the write of a line in the container to the appearance of the line in the log. A small
+// program (testdata/stamp.c) runs in the container beside the measured program, and writes a line with the monotonic time to the
+// same output. So its lines wait for all lines before them, and for the helper. A Tail finds the stamps in the log. It polls the
+// log and does not use inotify, because a watch makes each write of the helper slower.
 
 // StampMilliseconds is the interval between two stamps. It has no common factor with Period, so the stamps are written in all phases of a
 // period.
@@ -26,7 +26,7 @@ const marker = "candor-stamp="
 
 // A Delay describes the delays of a log in a measurement. A zero Count means that no stamp has appeared.
 type Delay struct {
-	Count       int           // stamps
+	Count       int           // number of stamps that have appeared
 	Median, P99 time.Duration // nearest-rank quantiles
 }
 
@@ -40,8 +40,9 @@ func Summarize(delays []time.Duration) Delay {
 	return Delay{Count: n, Median: sorted[(n*50+99)/100-1], P99: sorted[(n*99+99)/100-1]}
 }
 
-// FindStamps returns the times in the stamps of a piece of a log. rest is the number of bytes at the end that can be the start of a stamp: the
-// caller repeats them before the next piece. The format of the log does not matter, as long as it does not change digits and letters.
+// FindStamps returns the times in the stamps of a piece of a log. rest is the number of bytes at the end that can be the start of
+// a stamp. The caller passes these bytes again, before the next piece. The format of the log does not matter, as long as it does
+// not change digits and letters.
 func FindStamps(piece []byte) (written []time.Duration, rest int) {
 	for {
 		at := bytes.Index(piece, []byte(marker))
@@ -99,7 +100,8 @@ const (
 	pieceSize    = 1 << 20
 )
 
-// Follow starts to read the stamps of a log, from its current end. Only stamps that are written after the call count.
+// Follow starts to read the stamps of a log, from its current end. The delays only include stamps that are written after the
+// call.
 func Follow(log string) (*Tail, error) {
 	file, err := os.Open(log)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 
 // A Progress counts the cells of a plan and estimates the remaining time.
 type Progress struct {
-	rest            []Cell // not measured yet
-	total, measured int    // cells of the plan; cells measured by this process
-	extra           time.Duration
+	rest            []Cell        // not measured yet
+	total, measured int           // cells of the plan; cells measured by this process
+	extra           time.Duration // time of the measured cells beyond their minTime
 }
 
 // firstExtra is the assumed time to start and end the containers of a cell. It applies until this process has measured a cell.

@@ -10,7 +10,8 @@ import (
 	"github.com/candor-project/candor/e2e/celllog"
 )
 
-// A Store holds the measured cells in a file with one JSON object per line. A cell is complete as soon as its line is.
+// A Store holds the measured cells in a file with one JSON object per line. A cell is measured if the file contains its whole
+// line.
 type Store struct {
 	log   *celllog.Log
 	cells map[Cell]Result
@@ -40,7 +41,7 @@ func Open(dir string) (s *Store, err error) {
 	return s, nil
 }
 
-// parseCells returns the cells of complete lines. If a cell has several lines, the last line counts.
+// parseCells returns the cells of complete lines. If a cell has several lines, parseCells returns the result in the last line.
 func parseCells(text []byte) (map[Cell]Result, error) {
 	cells, number := map[Cell]Result{}, 0
 	for line := range bytes.Lines(text) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// paper has the ratios of the paper's tables 4 and 9 by number of containers and program. The patch's figures for N = 2 are from the
-// paper's text, and its figures for N = 4 are illegible.
+// paper has the ratios of the paper's tables 4 and 9 by number of containers and program: without (none) and with the paper's
+// kernel patch. The figures of the patch for 2 containers are from the paper's text. Its figures for 4 containers are illegible.
 var paper = map[int]map[string]struct{ none, patch string }{
 	2: {"yes": {"0.50", "0.95"}, "lsmod": {"0.78", "0.93"}, "echo": {"0.78", "0.92"}},
 	3: {"yes": {"0.51", "0.87"}, "lsmod": {"0.71", "0.83"}, "echo": {"0.73", "0.87"}},
@@ -133,7 +133,8 @@ func (t *tables) alone() {
 	}
 }
 
-// beside writes the table of E2: the events of sysbench, divided by its events beside containers that run only dd under the same engine.
+// beside writes the table of E2: the events of sysbench beside a program, divided by the events of sysbench beside dd under the
+// same engine.
 func (t *tables) beside() {
 	t.out.WriteString("\n### A container beside others\n\n")
 	t.header(append([]string{"N", "program", "paper, none", "paper, patch"}, t.names()...)...)

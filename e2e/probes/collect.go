@@ -122,7 +122,7 @@ func gatherJava(b *Bundle, dir, _ string) error {
 	return nil
 }
 
-// gatherPython adds a Python with the modules that the Python loads at its start.
+// gatherPython adds a Python interpreter with the modules that it loads at its start.
 func gatherPython(b *Bundle, _, python string) error {
 	const list = `import os, sys, encodings
 print(sys.executable, os.__file__, os.path.dirname(encodings.__file__), *(getattr(m, "__file__", None) or "" for m in sys.modules.values()), sep="\n")`
@@ -134,7 +134,8 @@ print(sys.executable, os.__file__, os.path.dirname(encodings.__file__), *(getatt
 	if err := b.addLinked(files[0]); err != nil {
 		return err
 	}
-	// The probes run "python3", which can be a link in another directory on this machine.
+	// The probes run "python3". On this machine, python3 can be a link in a directory other than the interpreter's. Therefore the
+	// bundle also has the interpreter under the name python3, in the interpreter's directory.
 	b.Files[filepath.Join(filepath.Dir(files[0]), "python3")] = files[0]
 	b.Path = append(b.Path, filepath.Dir(files[0]))
 	for _, file := range files[1:] {

@@ -72,8 +72,9 @@ func NewPython() string {
 	return ""
 }
 
-// Missing returns the first program that the probe needs and this machine lacks, or "" if nothing is missing. The program is a
-// runtime or, if build is true, possibly a compiler. If build is false, the probe itself must be in dir.
+// Missing returns the first program that the probe needs and this machine lacks, or "" if nothing is missing. The result is a
+// runtime, the program that a script starts, or, if build is true, a compiler. If build is false, the result can also be the
+// probe itself, which must be in dir.
 func (p Probe) Missing(dir string, build bool) string {
 	needs := []string{p.Run[0]}
 	if p.Run[0] == "sh" {

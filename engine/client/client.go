@@ -38,7 +38,7 @@ var (
 
 // An Engine runs containers.
 type Engine struct {
-	Name    string `json:"name"`    // a name of Names
+	Name    string `json:"name"`    // one of Names
 	Path    string `json:"path"`    // path of its command
 	Runtime string `json:"runtime"` // Candor's runtime, by the name or path that this engine needs
 }
@@ -75,8 +75,8 @@ func Find(ctx context.Context, name string) (*Engine, error) {
 // runtimeProgram is the name under which candor acts as an OCI runtime.
 const runtimeProgram = "candor-runc"
 
-// findRuntime finds Candor's runtime: for Docker by the name from candor setup, for other engines in the directory of this program or in
-// PATH.
+// findRuntime sets e.Runtime. For Docker, it is the name that candor setup gives to Candor's runtime. For other engines, it is
+// the path of a program in the directory of this program or in PATH.
 func (e *Engine) findRuntime(ctx context.Context) error {
 	if e.Name == "docker" {
 		e.Runtime = "candor"
@@ -269,7 +269,7 @@ func (a *answer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// ReadFrom hides the method of bytes.Buffer, which has no bound.
+// ReadFrom replaces the method of bytes.Buffer, which would store more than maxAnswer bytes.
 func (a *answer) ReadFrom(in io.Reader) (int64, error) { return io.Copy(struct{ io.Writer }{a}, in) }
 
 // output runs a command and returns its output. The error is the first line of the command's error messages.

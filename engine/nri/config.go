@@ -27,7 +27,7 @@ import (
 type Config struct {
 	StateDir    string                   // "": host.DefaultStateDir
 	Reserved    *cpuset.Set              // CPUs that no container gets; nil: the value of the machine's options
-	MinShared   *hybrid.Milli            // CPU time that sensitive containers never get; nil: the value of the machine's options
+	MinShared   *hybrid.Milli            // CPU time that sensitive containers never get; nil: see Over
 	RepairEvery time.Duration            // interval at which the cgroups are compared with the state
 	HeadStart   bool                     // prepare the kernel early for the move of a new container's first process (Host.ExpectMoves)
 	Metrics     string                   // address of the metrics server, IP:PORT; "": no server
@@ -54,7 +54,7 @@ var ErrBadConfig = errors.New("bad configuration")
 const (
 	configVersion  = 1
 	maxConfigSize  = 1 << 20 // bytes
-	leastMinShared = 500     // default: leaves CPU time for containers without a limit
+	leastMinShared = 500     // default of MinShared in milli-CPU; it leaves CPU time for containers without a limit
 	defaultRepair  = 30 * time.Second
 )
 
@@ -63,7 +63,7 @@ func DefaultConfig() *Config {
 	return &Config{RepairEvery: defaultRepair, HeadStart: true}
 }
 
-// Over returns the machine's options, overridden by the configuration.
+// Over returns the machine's options, overridden by the configuration. If neither sets MinShared, it is leastMinShared.
 func (c *Config) Over(o host.NodeOptions) host.NodeOptions {
 	if c.Reserved != nil {
 		o.Reserved = *c.Reserved

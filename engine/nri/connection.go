@@ -51,8 +51,8 @@ func (r *runtimeProcess) close() {
 // endTime is the maximum time that a process takes to end after the kernel has closed its sockets.
 const endTime = time.Second
 
-// hasEnded reports whether the runtime's process has ended or is ending. A process in another PID namespace counts as ended, because
-// too long a wait before the next connection does less harm than another crash of the runtime.
+// hasEnded reports whether the runtime's process has ended or is ending. For a process in another PID namespace it returns true,
+// because too long a wait before the next connection does less harm than another crash of the runtime.
 func (r *runtimeProcess) hasEnded() bool {
 	if r.pidfd <= 0 {
 		return true

@@ -48,15 +48,15 @@ func (e *Engine) Policy() hybrid.Policy {
 	return spec.ValueOr(e.config.Load().Node.Policy, hybrid.Strict)
 }
 
-// OnNode sets the node's name in the cluster. Call it before Run, because the engine then ignores hints for other nodes.
+// OnNode sets the node's name in the cluster, so that the engine ignores hints for other nodes. It must be called before Run.
 func (e *Engine) OnNode(name string) { e.node = name }
 
 // SetConfig sets a new configuration for later events.
 func (e *Engine) SetConfig(c *Config) { e.config.Store(c) }
 
 // Create allocates CPUs for a container that the runtime is about to create. When Create returns, no other container runs on the
-// container's exclusive CPUs. An error refuses the container with the reason. Under HeadStart, the kernel then prepares for the
-// move of the first process, while the runtime prepares the planned or preserved container.
+// container's exclusive CPUs. An error refuses the container with the reason. If Config.HeadStart is set, Create also prepares
+// the kernel for the move of the container's first process (Host.ExpectMoves), for planned and preserved containers.
 func (e *Engine) Create(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
 	r, err := e.admit(ctx, p, ctr)
 	if err == nil && e.config.Load().HeadStart {
@@ -72,12 +72,12 @@ func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, erro
 	}
 	switch {
 	case err != nil:
-		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
+		return Reply{}, refused(p, ctr, err)
 	case preserved:
 		return Reply{}, nil
 	case ctr.CPUs != "":
-		return Reply{}, fmt.Errorf("candor: container %s: another program assigns it the CPUs %s; "+
-			"set cpuManagerPolicy: none in the kubelet's configuration, disable other NRI plugins that assign CPUs, or use the annotation candor.dev/preserve: \"true\"", ctr.Name, ctr.CPUs)
+		return Reply{}, refused(p, ctr, fmt.Errorf("another program assigns it the CPUs %s; set cpuManagerPolicy: none in the kubelet's configuration, "+
+			"disable other NRI plugins that assign CPUs, or use the annotation candor.dev/preserve: \"true\"", ctr.CPUs))
 	}
 	if why != "" {
 		e.log.Warn("treated as flexible", "container", a.Engine.Name, "id", a.ID, "reason", why)
@@ -90,7 +90,7 @@ func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, erro
 	a.EngineRequest = &host.EngineRequest{QuotaUs: ctr.Quota, PeriodUs: ctr.Period, Shares: ctr.Shares}
 	g, err := e.host.Admit(ctx, a, milliOf(p.Shares))
 	if err != nil {
-		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
+		return Reply{}, refused(p, ctr, err)
 	}
 	e.log.Info(e.words.planned, "container", a.Engine.Name, "id", a.ID, "class", g.Class, "limit", g.Limit, "cpus", g.CPUs)
 	e.warnSharedCPUs(g)
@@ -116,12 +116,22 @@ func (e *Engine) logView(p *Pod, ctr *Container, a *host.Allocation) {
 	}
 }
 
+// refused returns the error about a container that the engine refuses. Like the log, it has the container's whole name. The
+// runtime reports it to the user, for example in an Event of the pod.
+func refused(p *Pod, ctr *Container, err error) error {
+	name := fullName(p, ctr)
+	if strings.HasPrefix(err.Error(), name+": ") { // an error of package host has the name already
+		return fmt.Errorf("candor: container %w", err)
+	}
+	return fmt.Errorf("candor: container %s: %w", name, err)
+}
+
 // Update plans a new limit of a container. The reply has the settings that result from the plan, which can differ from the
 // request. For an unplanned container, the reply changes nothing.
 func (e *Engine) Update(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
 	name := grantName(p, ctr.Name)
 	if err := e.recordStartNow(ctx, name); err != nil { // the notification needs the first process
-		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
+		return Reply{}, refused(p, ctr, err)
 	}
 	g, err := e.grantOf(name, ctr)
 	if g == nil || err != nil {
@@ -137,12 +147,12 @@ func (e *Engine) Update(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 	if g.Class == hybrid.Sensitive && limit == 0 {
 		err := fmt.Errorf("%w: a sensitive container needs a CPU limit", host.ErrBadSpec)
 		e.log.Warn(e.words.resizeRefused, "container", g.Engine.Name, "id", g.ID, "limit", "none", "reason", err)
-		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
+		return Reply{}, refused(p, ctr, err)
 	}
 	_, after, err := e.host.ResizeOf(ctx, name, g.Engine.Cgroup, limit, guarantee)
 	if err != nil {
 		e.log.Warn(e.words.resizeRefused, "container", g.Engine.Name, "id", g.ID, "limit", limit, "reason", err)
-		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
+		return Reply{}, refused(p, ctr, err)
 	}
 	if after.Limit != g.Limit {
 		e.notifyResize(ctx, after)
@@ -248,7 +258,7 @@ func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error
 			all = append(all, a)
 		default:
 			if err := e.preserve(ctx, r.Pod, r.Container); err != nil {
-				e.log.Warn("cannot reserve the CPUs of a preserved container", "container", fullName(r.Pod, r.Container), "reason", err)
+				e.log.Warn("cannot reserve the CPUs of a preserved container", "container", fullName(r.Pod, r.Container), "id", grantName(r.Pod, r.Container.Name), "reason", err)
 			}
 		}
 	}
@@ -305,8 +315,8 @@ func (e *Engine) Repair(ctx context.Context) error {
 	return e.host.Reconcile(ctx)
 }
 
-// firstProcess returns the first process of a container, or 0 if it is unknown. CRI-O does not report this process, so
-// firstProcess searches the cgroup.
+// firstProcess returns the first process of a container, or 0 if it is unknown. If the runtime does not report this process, as
+// CRI-O, firstProcess searches the cgroup.
 func (e *Engine) firstProcess(p *Pod, ctr *Container) (pid int) {
 	path, err := cgroup.EnginePath(ctr.Cgroup)
 	if ctr.PID != 0 || err != nil {

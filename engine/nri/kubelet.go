@@ -28,11 +28,12 @@ const (
 	largestFile  = 4 << 20
 )
 
-// CheckKubelet returns ErrOtherManager if the node's kubelet assigns CPUs itself. A process counts as a kubelet only if the node's
-// root user runs it (findKubelets). CheckKubelet first reads the kubelet's state file, because a kubelet does not start with a policy
-// that differs from this file. Without the file, it reads the kubelet's flags and configuration. While no kubelet runs, it reads the
-// state files in the usual directories (checkStates). root is the root directory of the file system, "/". unclear reports, in one
-// line of bounded length, files that cannot be read and processes that only resemble a kubelet; these do not cause ErrOtherManager.
+// CheckKubelet returns ErrOtherManager if the node's kubelet assigns CPUs itself. A process counts as a kubelet only if the
+// node's root user runs it (findKubelets). CheckKubelet first reads the kubelet's state file, because a kubelet does not start
+// with a policy that differs from this file. Without the file, it reads the kubelet's flags and configuration. While no kubelet
+// runs, it reads the state files in the usual directories (checkStates). root is the root directory of the file system, "/". The
+// result unclear is nil, or an error of one line and bounded length. It names files that cannot be read, and processes that only
+// resemble a kubelet. Such files and processes do not cause ErrOtherManager.
 func CheckKubelet(root string) (unclear, err error) {
 	kubelets, unclear := findKubelets(root)
 	if len(kubelets) == 0 {
@@ -140,7 +141,7 @@ func onlyRootWrites(f *os.File) error {
 	return nil
 }
 
-// configured returns the policy in the command line or the configuration files, or the default none.
+// configured returns the policy in the command line or the configuration files, or else noPolicy, the kubelet's default.
 func (k *kubelet) configured() (policy, from string, unclear error) {
 	if policy := k.flag("cpu-manager-policy"); policy != "" {
 		policy, err := checkPolicy(policy)

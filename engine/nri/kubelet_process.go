@@ -19,7 +19,8 @@ import (
 // can start a set-user-ID program through a link, whose name becomes comm, and the program can set all its user IDs to 0. Only
 // /proc/PID/exe shows the real program, so a process with an unreadable exe is not accepted.
 
-// A kubelet describes a running kubelet. For a kubelet that does not run, only root and dir, its default directory, are set.
+// A kubelet describes a running kubelet. For a kubelet that does not run, only root and dir (a usual directory) are set, and
+// words if dir has a configuration file (installedKubelets).
 type kubelet struct {
 	pid     string   // "" for a kubelet that does not run
 	program string   // kubelet, hyperkube, k3s or kubelite
@@ -39,13 +40,13 @@ var knownRoots = []string{kubeletRoot, microK8sRoot, "/var/lib/k0s/kubelet"}
 
 // findKubelets returns the kubelets of this node among the processes below root/proc. It ignores processes in pods, of users
 // other than root, and of inner PID namespaces. It also omits processes that have the command line of a kubelet, but run in a
-// container or have another program file; unclear reports these.
+// container or have another program file. The result unclear names the latter processes.
 func findKubelets(root string) (found []kubelet, unclear error) {
 	return findProcesses(root, kubeletOf)
 }
 
-// findProcesses calls the function of with the directory of each process below root/proc, and returns the results that are not nil. unclear
-// joins the first errors of these calls.
+// findProcesses calls the function in the argument of with the directory of each process below root/proc, and returns the results
+// that are not nil. The result unclear joins the first errors of these calls.
 func findProcesses[T any](root string, of func(here *nodeproc.Viewpoint, dir string) (*T, error)) (found []T, unclear error) {
 	proc := filepath.Join(root, "proc")
 	processes, err := processFolders(proc)
@@ -65,7 +66,7 @@ func findProcesses[T any](root string, of func(here *nodeproc.Viewpoint, dir str
 	return found, joinFew(doubts)
 }
 
-// processFolders returns the directories of all processes in procfs. A missing procfs has none.
+// processFolders returns the directories of all processes in procfs. If procfs is missing, the list is empty.
 func processFolders(proc string) (folders []string, err error) {
 	entries, err := os.ReadDir(proc)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

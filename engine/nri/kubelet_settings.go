@@ -28,10 +28,9 @@ type KubeletSettings struct {
 	ReservedCPUs cpuset.Set   // reservedSystemCPUs; empty: not set
 }
 
-// ReadKubelets returns the settings of the kubelets that root of the node runs (see CheckKubelet). While no kubelet runs, it returns the
-// settings in the files of each usual directory, because a kubelet can start with them. These files are the state file and the
-// configuration file. root is the root directory of the file system, "/". unclear reports, in one line of bounded length, files that cannot
-// be read and processes that only resemble a kubelet.
+// ReadKubelets returns the settings of the kubelets that root of the node runs (see CheckKubelet). While no kubelet runs, it
+// returns the settings in the files of each usual directory, because a kubelet can start with them. These files are the state
+// file and the configuration file. root is the root directory of the file system, "/". The result unclear is as in CheckKubelet.
 func ReadKubelets(root string) (found []KubeletSettings, unclear error) {
 	kubelets, unclear := findKubelets(root)
 	if len(kubelets) == 0 {

@@ -66,6 +66,6 @@ func (o *observer) RemoveContainer(ctx context.Context, pod *api.PodSandbox, c *
 // logUnplanned logs an event that the engine could not handle.
 func (o *observer) logUnplanned(pod *api.PodSandbox, c *api.Container, err error) {
 	if err != nil {
-		o.log.Warn("not observed", "container", pod.GetNamespace()+"/"+pod.GetName()+"/"+c.GetName(), "error", err)
+		o.log.Warn("not observed", "container", fullName(podOf(pod), containerOf(c)), "id", grantName(podOf(pod), c.GetName()), "error", err)
 	}
 }

@@ -18,7 +18,7 @@ func TestContainerInCandorsGroup(t *testing.T) {
 		c := l.container("app", "app1", 50000)
 		c.Linux.CgroupsPath = l.base + "-run/kubepods/pod1/app1"
 		_, _, err := l.CreateContainer(ctx, pod, c)
-		if err == nil || !strings.Contains(err.Error(), "container app: ") || !strings.Contains(err.Error(), "groups there are Candor's own") || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), "candor: container default/web/app: ") || !strings.Contains(err.Error(), "groups there are Candor's own") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("preserve %s: CreateContainer: got %v, want a refusal", preserve, err)
 		}
 		if g := l.grant(pod, c); g != nil {

@@ -67,7 +67,7 @@ func (p *plugin) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *ap
 	r, err := p.Engine.Create(ctx, podOf(pod), ctr)
 	if err != nil {
 		p.metrics.Refused(refusalReason(podOf(pod), ctr, err))
-		p.log.Warn(p.words.refused, "container", pod.GetNamespace()+"/"+pod.GetName()+"/"+ctr.Name, "reason", err)
+		p.log.Warn(p.words.refused, "container", fullName(podOf(pod), ctr), "id", grantName(podOf(pod), ctr.Name), "reason", err)
 	}
 	if err != nil || r.CPUs == "" {
 		return nil, nil, err

@@ -18,12 +18,12 @@ func (e *Engine) preserve(ctx context.Context, p *Pod, ctr *Container) error {
 	name := fullName(p, ctr)
 	if ctr.CPUs == "" {
 		e.unbound.begin(ctr.Cgroup, name)
-		e.warnUnboundPreserved(name)
+		e.warnUnboundPreserved(p, ctr)
 		return nil
 	}
 	cpus, err := cpuset.Parse(ctr.CPUs)
 	if err != nil {
-		return fmt.Errorf("candor: container %s: cpuset: %w", ctr.Name, err)
+		return refused(p, ctr, fmt.Errorf("cpuset: %w", err))
 	}
 	if pid := e.firstProcess(p, ctr); pid == 0 {
 		err = fmt.Errorf("%w: first process unknown", host.ErrBadSpec)
@@ -31,7 +31,7 @@ func (e *Engine) preserve(ctx context.Context, p *Pod, ctr *Container) error {
 		err = e.host.Preserve(ctx, grantName(p, ctr.Name), cpus, pid)
 	}
 	if errors.Is(err, host.ErrBadSpec) { // a preserved container starts even if its CPUs cannot be reserved
-		e.log.Warn("cannot reserve the CPUs of a preserved container", "container", name, "reason", err)
+		e.log.Warn("cannot reserve the CPUs of a preserved container", "container", name, "id", grantName(p, ctr.Name), "reason", err)
 		return nil
 	}
 	return err
@@ -41,7 +41,7 @@ func fullName(p *Pod, ctr *Container) string { return p.Namespace + "/" + p.Name
 
 // warnUnboundPreserved warns that a preserved container without a cpuset also runs on the exclusive CPUs of other containers, and names
 // these containers.
-func (e *Engine) warnUnboundPreserved(name string) {
+func (e *Engine) warnUnboundPreserved(p *Pod, ctr *Container) {
 	s, err := e.host.Snapshot()
 	if err != nil {
 		return // the next operation reports the error
@@ -53,7 +53,8 @@ func (e *Engine) warnUnboundPreserved(name string) {
 		}
 	}
 	if len(of) > 0 {
-		e.log.Warn("a preserved container without a cpuset runs on all CPUs, including exclusive CPUs of other containers", "container", name, "exclusive", shortList(of))
+		e.log.Warn("a preserved container without a cpuset runs on all CPUs, including exclusive CPUs of other containers",
+			"container", fullName(p, ctr), "id", grantName(p, ctr.Name), "exclusive", shortList(of))
 	}
 }
 

@@ -11,8 +11,8 @@ const (
 	longestDialWait = time.Second     // short, because containers that start meanwhile run unplanned
 	longestDropWait = 5 * time.Second // longer, because each synchronization holds up the runtime
 	longestWait     = 5 * time.Minute
-	// stableTime is the duration of a connection after which the runtime counts as stable. NRI's synchronization times out after 2 s, so a
-	// longer connection has passed it.
+	// stableTime is the duration of a connection after which the runtime counts as stable. It exceeds the timeout of NRI's
+	// synchronization, 2 s, so the synchronization of a stable connection is over.
 	stableTime = 30 * time.Second
 	// manyDeaths is the number of consecutive deaths of the runtime that are too many for planned restarts.
 	manyDeaths = 3
@@ -39,7 +39,7 @@ type reconnects struct {
 	stable    time.Duration // see stableTime
 	deathWait time.Duration // wait after manyDeaths; it doubles with each further death
 
-	dials, drops, deaths int
+	dials, drops, deaths int // consecutive failures of the three kinds, in the order above
 	reported             map[string]bool
 }
 

@@ -18,8 +18,8 @@ var (
 // HasNRI reports whether the release has NRI 1.0: containerd since 1.7, CRI-O since 1.26.
 func (r Release) HasNRI() bool { return r.isAtLeast(nriSince[r.Name]) }
 
-// HasNRIOn reports whether the release has NRI on by default. Every release of CRI-O with NRI counts, because CRI-O's configuration files
-// contain the setting (enable_nri).
+// HasNRIOn reports whether the release has NRI on by default. For CRI-O, it is true for every release with NRI: CRI-O's
+// configuration files contain the setting enable_nri, which overrides the default.
 func (r Release) HasNRIOn() bool {
 	return r.HasNRI() && (r.Name == CRIO || r.isAtLeast(nriOnSince))
 }

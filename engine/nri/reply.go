@@ -23,7 +23,7 @@ type Reply struct {
 // reply converts a grant to the runtime's units.
 func (e *Engine) reply(g *host.Grant) (Reply, error) {
 	if g.CPUs.IsEmpty() { // to the runtime, an empty list means all CPUs
-		return Reply{}, fmt.Errorf("candor: container %s: no CPU remains for it", g.ID)
+		return Reply{}, fmt.Errorf("candor: container %s: no CPU remains for it", g.DisplayName())
 	}
 	r := Reply{CPUs: g.CPUs.String(), Quota: -1, Period: g.Period.Microseconds()}
 	if g.Quota != 0 {

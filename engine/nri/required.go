@@ -32,7 +32,7 @@ type runtimeProcess struct {
 	name, version string
 }
 
-// logRequired logs whether the runtime refuses containers while the plugin is away. root is the root of the file system.
+// logRequired logs whether the runtime refuses containers while the plugin is not connected. root is the root of the file system.
 func (r *runtimeProcess) logRequired(log *slog.Logger, root string) {
 	const subject = "new containers without a connected plugin"
 	active, file, err := r.required(root)
@@ -93,7 +93,8 @@ func configFile(proc string, words []string) (string, error) {
 	return absIn(proc, option(words, containerdFile, "--config", "-config", "-c", "--c"))
 }
 
-// option returns the value of an option with the given names in a command line, the last of several, or a default value.
+// option returns the last value of an option in a command line. The option can have several names. If it is missing, the result
+// is the argument value.
 func option(words []string, value string, names ...string) string {
 	for i, word := range words {
 		flag, given, whole := strings.Cut(word, "=")

@@ -17,7 +17,7 @@ import (
 
 const (
 	pluginName   = "candor"
-	observerName = "candor-observe" // another name than the plugin that containerd can require
+	observerName = "candor-observe" // differs from pluginName, so that required_plugins does not accept an observer
 	pluginIndex  = "50"             // the order among plugins; two digits, as NRI wants it
 )
 

@@ -46,6 +46,9 @@ type Runtime struct {
 	Err error
 
 	Enabled        *bool         // NRI is on or off; nil: the configuration does not say so
+	EnabledFile    string        // file with the setting that decides Enabled, or ""
+	IsListedOff    bool          // EnabledFile has NRI in disabled_plugins
+	NoCRI          bool          // the CRI plugin is disabled: NRI plugins see no containers
 	Socket         string        // path of the NRI socket
 	PluginDir      string        // directory of the plugins that the runtime starts itself
 	NoConnections  bool          // plugins cannot connect to the socket
@@ -65,14 +68,12 @@ func (r *Runtime) RequiresPlugin() (isRequired bool, file string) {
 
 // A containerdMerge holds the settings that addContainerd merges from several of containerd's files.
 type containerdMerge struct {
-	isDisabled    bool // a file has NRI in disabled_plugins
-	disable       *bool
 	validator     validator
 	validatorFile string // last file with a setting of the validator, or ""
 }
 
 // ReadRuntimes returns the container runtimes that run on this node (see FindRuntimes). If no runtime runs, it returns the installed
-// runtimes: their programs are in a usual directory. root is the root directory of the file system, "/".
+// runtimes, whose programs it finds in the usual directories. root is the root directory of the file system, "/".
 func ReadRuntimes(root string) (found []Runtime, unclear error) {
 	found, unclear = FindRuntimes(root)
 	if len(found) > 0 || unclear != nil {
@@ -86,9 +87,10 @@ func ReadRuntimes(root string) (found []Runtime, unclear error) {
 	return found, nil
 }
 
-// FindRuntimes returns the container runtimes that run on this node. A process counts only if root of the node runs it from a program
-// file containerd or crio, outside of pods and containers. FindRuntimes omits the containerd that Docker starts for itself. root is the
-// root directory of the file system, "/". unclear reports, in one line of bounded length, processes whose program file cannot be read.
+// FindRuntimes returns the container runtimes that run on this node. A process counts only if root of the node runs it from a
+// program file containerd or crio, outside of pods and containers. FindRuntimes omits the containerd that Docker starts for
+// itself. root is the root directory of the file system, "/". The result unclear is nil, or an error of one line and bounded
+// length. It names processes whose program file cannot be read.
 func FindRuntimes(root string) (found []Runtime, unclear error) {
 	return findProcesses(root, runtimeOf)
 }
@@ -152,7 +154,7 @@ type criSection struct {
 	} `toml:"containerd"`
 }
 
-// systemd reports the setting SystemdCgroup of the default runtime, and whether the section has it.
+// systemd returns the value of the setting SystemdCgroup of the default runtime, and whether the CRI section sets it.
 func (c *criSection) systemd() (value, isSet bool) {
 	name := c.Containerd.Default
 	if name == "" {
@@ -168,24 +170,31 @@ type validator struct {
 	Required []string `toml:"required_plugins"`
 }
 
+// An nriSection is the section of containerd's configuration for NRI.
+type nriSection struct {
+	Disable        *bool     `toml:"disable"`
+	Socket         string    `toml:"socket_path"`
+	PluginDir      string    `toml:"plugin_path"`
+	NoConnections  *bool     `toml:"disable_connections"`
+	RequestTimeout string    `toml:"plugin_request_timeout"`
+	Validator      validator `toml:"default_validator"`
+}
+
 // A containerdConfig has the settings of a configuration file of containerd for NRI and for cgroups. containerd 1.7 has the section CRI,
-// containerd 2 the section CRIRuntime.
+// containerd 2 the section CRIRuntime. In a file of version 1, which is also a file without a version, plugins have the short
+// names of ShortNRI and ShortCRI (Decode in services/server/config, containerd 1.7).
 type containerdConfig struct {
+	Version  int      `toml:"version"`
 	Imports  []string `toml:"imports"`
 	Disabled []string `toml:"disabled_plugins"`
 	GRPC     struct {
 		Address string `toml:"address"`
 	} `toml:"grpc"`
 	Plugins struct {
-		NRI struct {
-			Disable        *bool     `toml:"disable"`
-			Socket         string    `toml:"socket_path"`
-			PluginDir      string    `toml:"plugin_path"`
-			NoConnections  *bool     `toml:"disable_connections"`
-			RequestTimeout string    `toml:"plugin_request_timeout"`
-			Validator      validator `toml:"default_validator"`
-		} `toml:"io.containerd.nri.v1.nri"`
+		NRI        nriSection `toml:"io.containerd.nri.v1.nri"`
+		ShortNRI   nriSection `toml:"nri"`
 		CRI        criSection `toml:"io.containerd.grpc.v1.cri"`
+		ShortCRI   criSection `toml:"cri"`
 		CRIRuntime criSection `toml:"io.containerd.cri.v1.runtime"`
 	} `toml:"plugins"`
 }
@@ -214,39 +223,54 @@ func parseContainerd(text []byte) (c containerdConfig, err error) {
 	return c, nil
 }
 
-// addContainerd adds the settings of a file with a name.
+// Names of plugins in containerd's setting disabled_plugins. Files of version 1 have the short names.
+var (
+	nriPlugins = []string{"nri", "io.containerd.nri.v1.nri"}
+	criPlugins = []string{"cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"}
+)
+
+// addContainerd adds the settings of a file. name is the path of the file.
 func (r *Runtime) addContainerd(name string, c *containerdConfig) error {
-	n := &c.Plugins.NRI
-	r.addDisabled(n.Disable, c.Disabled)
-	r.addValidator(name, &n.Validator)
-	if n.NoConnections != nil {
-		r.NoConnections = *n.NoConnections
-	}
+	r.addDisabled(name, c.Disabled)
 	r.setEndpoint(c.GRPC.Address)
-	for _, cri := range []*criSection{&c.Plugins.CRI, &c.Plugins.CRIRuntime} {
+	for _, cri := range []*criSection{&c.Plugins.CRI, &c.Plugins.ShortCRI, &c.Plugins.CRIRuntime} {
 		if systemd, isSet := cri.systemd(); isSet {
 			r.SystemdCgroup = systemd
 		}
 	}
+	err := r.addNRI(name, &c.Plugins.NRI)
+	if err == nil && c.Version <= 1 {
+		err = r.addNRI(name, &c.Plugins.ShortNRI)
+	}
+	return err
+}
+
+// addNRI adds the settings of a file's section for NRI. name is the path of the file.
+func (r *Runtime) addNRI(name string, n *nriSection) error {
+	if n.Disable != nil && !r.IsListedOff {
+		isEnabled := !*n.Disable
+		r.Enabled, r.EnabledFile = &isEnabled, name
+	}
+	r.addValidator(name, &n.Validator)
+	if n.NoConnections != nil {
+		r.NoConnections = *n.NoConnections
+	}
 	return r.setNRI(n.Socket, n.PluginDir, "plugin_request_timeout", n.RequestTimeout)
 }
 
-// addDisabled adds the settings with which a file enables or disables NRI.
-func (r *Runtime) addDisabled(disable *bool, plugins []string) {
-	m := &r.merged
-	m.isDisabled = m.isDisabled || slices.Contains(plugins, "io.containerd.nri.v1.nri")
-	if disable != nil {
-		m.disable = disable
+// addDisabled adds the setting disabled_plugins of a file. It keeps a plugin off, even if another file enables the plugin. name is
+// the path of the file.
+func (r *Runtime) addDisabled(name string, plugins []string) {
+	has := func(all []string) bool {
+		return slices.ContainsFunc(plugins, func(plugin string) bool { return slices.Contains(all, plugin) })
 	}
-	if m.isDisabled {
-		r.Enabled = new(bool)
-	} else if m.disable != nil {
-		enabled := !*m.disable
-		r.Enabled = &enabled
+	if has(nriPlugins) {
+		r.Enabled, r.EnabledFile, r.IsListedOff = new(bool), name, true
 	}
+	r.NoCRI = r.NoCRI || has(criPlugins)
 }
 
-// addValidator adds the settings of NRI's default validator in a file with a name.
+// addValidator adds a file's settings of NRI's default validator. name is the path of the file.
 func (r *Runtime) addValidator(name string, v *validator) {
 	m := &r.merged
 	if v.Enable == nil && v.Required == nil {
@@ -265,7 +289,7 @@ func (r *Runtime) addValidator(name string, v *validator) {
 	}
 }
 
-// setEndpoint sets the CRI socket from a path or a URL: "" is no value.
+// setEndpoint sets the CRI socket from a path or a URL. It does nothing for "".
 func (r *Runtime) setEndpoint(address string) {
 	if address != "" {
 		r.Endpoint = socketPath(address)
@@ -281,7 +305,8 @@ func socketPath(address string) string {
 	return path
 }
 
-// setNRI sets the values that a file has: "" is no value. timeout is the name of the setting for limit.
+// setNRI sets the values that a file has. "" means that the file does not have the value. The argument timeout is the name of the
+// setting whose value is limit.
 func (r *Runtime) setNRI(socket, pluginDir, timeout, limit string) (err error) {
 	if socket != "" {
 		r.Socket = socket
@@ -362,7 +387,7 @@ func (r *Runtime) readCRIOFile(top, name string, began time.Time) error {
 	}
 	n := &c.CRIO.NRI
 	if n.Enable != nil {
-		r.Enabled = n.Enable
+		r.Enabled, r.EnabledFile = n.Enable, name
 	}
 	if manager := c.CRIO.Runtime.CgroupManager; manager != "" {
 		r.SystemdCgroup = manager == "systemd"
@@ -377,8 +402,8 @@ func (r *Runtime) readCRIOFile(top, name string, began time.Time) error {
 	return nil
 }
 
-// Agents returns the process IDs of the NRI plugins, candor nri, that root of the node runs outside of pods and containers. unclear
-// reports, in one line of bounded length, processes with this name whose program file cannot be read.
+// Agents returns the process IDs of the NRI plugins, candor nri, that root of the node runs outside of pods and containers. The
+// result unclear names processes with this name whose program file cannot be read, as in FindRuntimes.
 func Agents(root string) (pids []int, unclear error) { return findProcesses(root, agentOf) }
 
 // agentOf returns the process ID if a process is candor nri, given its directory in procfs, or nil.

@@ -29,7 +29,7 @@ type option struct {
 	missing     bool // the option needs a value, but the command line ends
 }
 
-// The options of runc and crun that have a value. All other options count as switches.
+// The options of runc and crun that have a value. Parse treats all other options as switches.
 var (
 	globalValues  = []string{"log", "log-format", "log-level", "root", "criu", "rootless", "cgroup-manager"}
 	commandValues = map[string][]string{

@@ -14,7 +14,7 @@ import (
 
 // placeHelper places the helper that serves only this container, such as conmon, in the container's cgroup, before the program
 // starts. The helper runs until the real runtime deletes the container. Without such a helper, as under Docker, placeHelper
-// does nothing. With the level charge, a helper that cannot be placed is no error, because candor ledger agent charges its CPU
+// does nothing. With helpers=charge, a helper that cannot be placed is no error, because candor ledger agent charges its CPU
 // time to the container.
 func (c *Call) placeHelper(ctx context.Context, h *host.Host, g *host.Grant) error {
 	if g.Helpers < spec.HelpersPlace {
@@ -29,10 +29,10 @@ func (c *Call) placeHelper(ctx context.Context, h *host.Host, g *host.Grant) err
 		if isCharged {
 			return nil
 		}
-		return fmt.Errorf("%s: cannot place %s: the container has a chosen parent cgroup; set a quota on the parent, or use no --cgroup-parent", g.ID, helper)
+		return fmt.Errorf("%s: cannot place %s: the container has a chosen parent cgroup; set a quota on the parent, or use no --cgroup-parent", g.DisplayName(), helper)
 	}
 	if err := h.PlaceHelper(ctx, g.ID, helper.PID); err != nil && !(isCharged && errors.Is(err, cgroup.ErrNoPlacement)) {
-		return fmt.Errorf("%s: cannot place %s: %w", g.ID, helper, err)
+		return fmt.Errorf("%s: cannot place %s: %w", g.DisplayName(), helper, err)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func (c *config) hasImageAnnotations() bool {
 
 // refused returns the names of the settings that an image is not allowed to set, because they take resources from other
 // containers or override the engine's user. user holds the settings that cannot come from an image; a setting in user overrides
-// the image's setting.
+// the image's setting. has and byName are as in settingsOf.
 func (image *settings) refused(user *settings, has *amount, byName hybrid.Class) (names []string) {
 	class := spec.ValueOr(user.Class, spec.ValueOr(image.Class, byName))
 	if has.Quota <= 0 {

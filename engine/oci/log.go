@@ -65,8 +65,8 @@ func (c *Call) refuse(err error) {
 	newLogger(file, c.JSON).Error(line)
 }
 
-// warn logs a failure of Candor's own work, which must not fail the command. It ignores a hybrid.Refusal, for example of a container
-// without a grant, and host.ErrPopulated: both do not concern the engine.
+// warn logs a failure of Candor's own work, which must not fail the command. It ignores a hybrid.Refusal, for example of a
+// container without a grant, and host.ErrPopulated: neither of them concerns the engine.
 func (c *Call) warn(err error) {
 	var refusal *hybrid.Refusal
 	if err != nil && !errors.As(err, &refusal) && !errors.Is(err, host.ErrPopulated) {

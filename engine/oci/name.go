@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -78,6 +79,9 @@ func (c *Call) engineName(cfg *config) string {
 	}
 	return name
 }
+
+// displayName returns the name of the container in its engine, or the name in Candor.
+func (c *Call) displayName(cfg *config) string { return cmp.Or(c.engineName(cfg), c.Name()) }
 
 const maxEngineName = 512 // bytes; the parts of a name in Kubernetes have up to 253
 

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 // A Wrapper executes the commands of an OCI runtime in place of the real runtime.
 type Wrapper struct {
 	Host    host.Options // all fields set; paths are absolute, because hooks run in another directory
-	Class   hybrid.Class // class of containers that set none
+	Class   hybrid.Class // class of containers that request no class
 	Runtime string       // path or name of the real runtime; "": runc or crun
 	Self    []string     // command line of candor for hooks, with an absolute path first; empty if unknown
 }
@@ -77,19 +78,20 @@ func (w *Wrapper) create(c *Call, real string) (code int, err error) {
 	if err != nil {
 		return 0, withName(c.Name(), err)
 	}
+	name := c.displayName(cfg)
 	b, err := overrideFor(c.Name())
 	if err != nil {
-		return 0, withName(c.Name(), err)
+		return 0, withName(name, err)
 	}
 	if b != nil {
 		return b.create(w, c, real, cfg)
 	}
 	a, ours, err := w.requestOf(c, cfg)
 	if err != nil {
-		return 0, withName(c.Name(), err)
+		return 0, withName(name, err)
 	}
 	if !ours {
-		return 0, withName(c.Name(), w.leave(c, real, cfg, a.cpus))
+		return 0, withName(name, w.leave(c, real, cfg, a.cpus))
 	}
 	return w.place(c, real, cfg, a)
 }
@@ -106,7 +108,7 @@ func (w *Wrapper) place(c *Call, real string, cfg *config, a request) (code int,
 	own := bundle(h.BundleDir(a.ID))
 	g, err := w.grant(ctx, h, a, cfg, own)
 	if err != nil {
-		return 0, withName(c.Name(), err)
+		return 0, withName(cmp.Or(a.Engine.Name, c.Name()), err)
 	}
 	code, err = own.make(c, real)
 	if err == nil && code != 0 && c.blamesLiveView(g) {
@@ -157,7 +159,7 @@ func (w *Wrapper) requestOf(c *Call, cfg *config) (a request, ours bool, err err
 // A request is an allocation with settings that host does not need.
 type request struct {
 	host.Allocation
-	cpus    string // CPUs that the user has chosen; Candor then does not manage the container
+	cpus    string // CPUs that the user has chosen; if set, Candor does not manage the container
 	env     bool   // also set environment variables with the CPU count
 	systemd bool   // the engine uses the cgroup driver systemd
 	weight  string // weight that the user has requested, for a warning; Candor sets another weight
@@ -222,7 +224,7 @@ func (w *Wrapper) leave(c *Call, real string, cfg *config, cpus string) error {
 	case err == nil:
 		defer h.Close()
 		err = h.CheckEngineGroup(cfg.groupPath)
-	case cpus == "": // no CPUs to reserve, and no cgroup of Candor
+	case cpus == "": // the container has no chosen CPUs, so it can be created without Candor
 		err = nil
 	}
 	if err != nil {

@@ -35,9 +35,9 @@ type Override struct {
 // bookingsSuffix is the suffix of the directory of overrides beside the state directory.
 const bookingsSuffix = ".booked"
 
-// Overrides returns the directory of a host's overrides. Its removal removes all overrides. The wrapper reads the overrides of all hosts
-// whose state directory has the same parent as the default state directory. It cannot learn the state directory itself, because some
-// engines pass no environment to the wrapper.
+// Overrides returns the directory of a host's overrides. Removing the directory removes all overrides. The wrapper reads the
+// overrides of all hosts whose state directory has the same parent as the default state directory. The wrapper does not know the
+// state directory of the host that wrote an override, because some engines pass no environment to the wrapper.
 func Overrides(stateDir string) string { return stateDir + bookingsSuffix }
 
 // OverriddenName returns Candor's name of an engine's container.

@@ -9,7 +9,7 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// runtimePatience bounds the real runtime's update, because all other operations wait for it.
+// runtimePatience bounds the time of the real runtime's update, because all other operations wait for it.
 const runtimePatience = 20 * time.Second
 
 // pass lets the real runtime do the rest of the update under Candor's lock, so that no operation changes the grant while the
@@ -58,7 +58,7 @@ func thaw(h *host.Host, g *host.Grant) error {
 		return err
 	}
 	if err := h.Thaw(g); err != nil {
-		return fmt.Errorf("%s: the runtime's update left it frozen, and Candor cannot thaw it: %w", g.ID, err)
+		return fmt.Errorf("%s: the runtime's update left it frozen, and Candor cannot thaw it: %w", g.DisplayName(), err)
 	}
-	return fmt.Errorf("%s: the runtime's update left it frozen: Candor has thawed it", g.ID)
+	return fmt.Errorf("%s: the runtime's update left it frozen: Candor has thawed it", g.DisplayName())
 }

@@ -28,7 +28,8 @@ func chosenGroup(groupPath string) (e host.Engine, err error) {
 	return e, err
 }
 
-// checkDriver refuses an engine whose cgroup driver is not Candor's. The parameters are true for the driver systemd.
+// checkDriver refuses an engine whose cgroup driver is not Candor's. engines and candors are true if the engine's or Candor's
+// driver is systemd.
 func checkDriver(groupPath string, engines, candors bool) error {
 	if engines == candors {
 		return nil

@@ -31,7 +31,8 @@ func find(name string) (path string, err error) {
 	return "", err
 }
 
-// findRuntime returns the path of the real runtime: the requested runtime, otherwise runc or crun from the usual directories.
+// findRuntime returns the path of the real runtime: the requested runtime, otherwise runc or else crun. It searches the PATH and
+// usualDirs.
 func findRuntime(asked string) (string, error) {
 	names := []string{"runc", "crun"}
 	if asked != "" {
@@ -69,8 +70,8 @@ func become(path string, args []string) error {
 	return fmt.Errorf("cannot execute %s: %w", path, err)
 }
 
-// call runs the real runtime with this process's open files, including files that candor inherited unknowingly, waits for its
-// end and returns its exit code. The kernel kills the runtime when this process dies; call kills it when ctx is done.
+// call runs the real runtime with this process's open files, including inherited files that candor does not use. It waits for the
+// runtime's end and returns the exit code. The kernel kills the runtime when this process dies; call kills it when ctx is done.
 func call(ctx context.Context, path string, args []string, stdin *os.File) (code int, err error) {
 	runtime.LockOSThread() // the child's parent-death signal depends on this thread
 	defer runtime.UnlockOSThread()

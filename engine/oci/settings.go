@@ -18,7 +18,8 @@ import (
 type settings struct{ kube.Settings }
 
 // settingsOf reads the annotations candor.dev/SETTING and, for settings without an annotation, the environment variables
-// CANDOR_SETTING. An error names the annotation or the variable. options is the file with the machine's options.
+// CANDOR_SETTING. An error names the annotation or the variable. has holds the CPU settings of the configuration. byName is the
+// class of a container without a class (see allocation). options is the file with the machine's options.
 func settingsOf(c *config, has *amount, byName hybrid.Class, options string) (settings, error) {
 	annotations, err := fromAnnotations(c.annotations)
 	if err != nil {
@@ -72,8 +73,8 @@ func fromEnvironment(environ []string) (w settings, err error) {
 	return w, nil
 }
 
-// set sets a setting. It refuses the burst quota, because no process of Candor lives as long as the container and could raise
-// its quota.
+// set sets a setting. It refuses the value quota of the setting burst, because no process of Candor lives as long as the
+// container and could raise the quota.
 func (w *settings) set(name, value string) error {
 	if err := w.Set(name, value); err != nil {
 		return err
@@ -84,8 +85,8 @@ func (w *settings) set(name, value string) error {
 	return nil
 }
 
-// allocation returns the allocation of a container. byName is the class that the name of the runtime gives to a container
-// without a class.
+// allocation returns the allocation of a container. byName is the class of a container that requests no class. It depends on the
+// name under which the engine calls candor as its runtime.
 func (w *settings) allocation(name string, c *config, byName hybrid.Class) (host.Allocation, error) {
 	var a host.Allocation
 	has, err := amountIn(c.resources)

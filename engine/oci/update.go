@@ -31,7 +31,7 @@ func (w *Wrapper) update(c *Call, real string) (code int, err error) {
 	ctx := context.Background()
 	u, err := c.updateOf(before)
 	if err != nil {
-		return 0, withName(before.ID, err)
+		return 0, withName(before.DisplayName(), err)
 	}
 	after := before
 	if limit := u.limit(before); limit != before.Limit {
@@ -188,14 +188,14 @@ func (u *update) check(g *host.Grant) error {
 	return nil
 }
 
-// isPeriodAlone reports whether an update sets another period without a quota. For a container without a limit, the default
-// period is no change, because engines send it from their own records.
+// isPeriodAlone reports whether an update changes the period without setting a quota. For a container without a limit, the
+// default period is no change, because engines send the default period from their own records.
 func (u *update) isPeriodAlone(g *host.Grant) bool {
 	period := u.period(g.Period)
 	return u.Quota == 0 && period != g.Period && (g.Limit != 0 || period != bandwidth.DefaultPeriod)
 }
 
-// limit returns the limit of the update, or the present limit if it sets none.
+// limit returns the limit of the update, or the present limit if the update sets no limit.
 func (u *update) limit(g *host.Grant) hybrid.Milli {
 	switch {
 	case u.Quota == 0:

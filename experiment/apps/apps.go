@@ -56,7 +56,7 @@ func randomOf(part int) *rand.Rand { return rand.New(rand.NewPCG(2019, uint64(pa
 
 // inParallel runs the parts of a task on a thread for each CPU that the program sees, and adds up their results.
 func inParallel(parts int, do func(part int) uint64) (sum uint64) {
-	threads := runtime.NumCPU() // not GOMAXPROCS: it depends on the quota, unlike the default in most languages
+	threads := runtime.NumCPU() // not GOMAXPROCS, which depends on the quota; the default in most languages does not
 	runtime.GOMAXPROCS(threads)
 	sums := make([]uint64, threads)
 	var all sync.WaitGroup

@@ -1,5 +1,5 @@
-// Package probe watches how a program starts. It records the sources from which the program reads the number of CPUs,
-// and its number of threads.
+// Package probe watches how a program starts. It records the sources from which the program reads the number of CPUs, and the
+// number of the program's threads.
 //
 // Become installs a seccomp filter and executes the program. Watch receives the filter's notifications (seccomp_unotify(2), Linux 5.5) and
 // lets every call continue. Unlike with ptrace, threads stop at no other calls, signals are unchanged, and the program can trace other
@@ -52,7 +52,7 @@ func (s *Seen) addRead(name string) {
 // cpuFolder matches the directories of single CPUs, which some programs count.
 var cpuFolder = regexp.MustCompile(`^/sys/devices/system/cpu(/cpu[0-9]+(/.*)?)?$`)
 
-// sourceOf returns the name of the source that a file belongs to, "" if it belongs to no source.
+// sourceOf returns the name of the source that a file belongs to, or "" if the file belongs to no source.
 func sourceOf(name string) string {
 	name = path.Clean(name)
 	switch name {

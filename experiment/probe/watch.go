@@ -75,8 +75,8 @@ type watch struct {
 	tasks func() int
 }
 
-// settled reports whether the program seems to have completed its start. It must have opened no file and started no
-// thread for as long as its start had taken so far. A slow machine thus gets proportionally more time.
+// settled reports whether the program seems to have completed its start. The time since its last event must be at least the time
+// from its start to this event, plus minQuiet. A slow machine thus gets proportionally more time.
 func (w *watch) settled(now time.Time) bool {
 	return w.first != 0 && now.Sub(w.last) >= w.last.Sub(w.began)+minQuiet
 }
@@ -113,7 +113,8 @@ func ignoreEnded(err error) error {
 // record adds the event of a notification to the observation.
 func (w *watch) record(n *notification) {
 	kind := callEvents[n.data.number]
-	if kind == eventExec && (w.first == 0 || w.first == n.pid) { // restart, so that calls of a script before it executes the program do not count
+	// A script can execute the program. The probe then starts again, so that it does not record the calls of the script.
+	if kind == eventExec && (w.first == 0 || w.first == n.pid) {
 		w.first, w.seen, w.began = processOf(n.pid), Seen{Threads: 1, Sources: []Source{}}, time.Now()
 	}
 	if w.first == 0 {

@@ -57,7 +57,7 @@ type Solution struct {
 	Optimal bool  // no allocation has a lower value of the objective
 	Bound   int64 // lower bound on the objective of every allocation: nodes, or milli-CPU
 
-	SharesLeast bool // no allocation shares less: with the same number of nodes or, for the goal Sharing, with any number
+	SharesLeast bool // no allocation with the same number of nodes shares less; for the goal Sharing, none with any number
 }
 
 // An Infeasible error explains why there is no solution.

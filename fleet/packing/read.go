@@ -33,8 +33,9 @@ func (e *SyntaxError) Unwrap() error { return e.Err }
 // Read reads a list of applications or nodes: JSON if the first character is "[", otherwise CSV. The file name is for error messages.
 // Errors are of type *SyntaxError, except for the errors of the reader.
 //
-// CSV starts with a heading: "name", "cpu" and any further resources, in any order. JSON is a list of objects with these names as keys; all
-// objects have the same keys. CPU is in Kubernetes' notation, such as 1500m or 1.5. Other amounts are whole numbers from 0.
+// CSV starts with a heading: "name", "cpu" and any further resources, in any order. JSON is a list of objects with these names as
+// keys; all objects have the same keys. CPU is in Kubernetes' notation, such as 1500m or 1.5. Other amounts are whole numbers of
+// at least 0.
 func Read(r io.Reader, file string) (List, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Tries is the maximum number of placements that a search tries, which takes a few seconds. If the search stops there, its solution may not
-// be optimal.
+// Tries is the maximum number of placements that a search tries. These placements take a few seconds. If a search stops at this
+// number, its solution may not be optimal.
 const Tries = 5_000_000
 
-// ErrNotFound reports that Solve found no allocation within Tries, and that an allocation may still exist.
+// ErrNotFound reports that Solve found no allocation within Tries placements, and that an allocation may still exist.
 var ErrNotFound = errors.New("no allocation found, and none proven impossible: the case is too large to search through")
 
 // Solve finds an allocation. Errors: an *Infeasible if no allocation exists, ErrNotFound, or ErrOtherResources.

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/jsonout"
@@ -14,7 +13,7 @@ import (
 // A nodeUse is the use of a node by its applications.
 type nodeUse struct {
 	name     string
-	apps     int
+	apps     int     // number of applications
 	used     []int64 // by resource
 	capacity []int64 // by resource
 }
@@ -39,54 +38,62 @@ func (s *Solution) uses(apps, nodes List) ([]nodeUse, error) {
 	return list, nil
 }
 
-// writeUses writes a table with a row per node and a column per resource.
-func (s *Solution) writeUses(out io.Writer, apps, nodes List) error {
+// UseTable returns a table with the use of each node: a row per node and, after the number of its applications, a column per resource.
+func (s *Solution) UseTable(apps, nodes List) (titles []string, rows [][]string, err error) {
 	list, err := s.uses(apps, nodes)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "\nNODE\tAPPLICATIONS\t%s\n", strings.ToUpper(strings.Join(apps.Resources, "\t")))
+	titles = []string{"NODE", "APPLICATIONS"}
+	for _, resource := range apps.Resources {
+		titles = append(titles, strings.ToUpper(resource))
+	}
 	for _, n := range list {
-		fmt.Fprintf(w, "%s\t%d", n.name, n.apps)
+		row := []string{n.name, strconv.Itoa(n.apps)}
 		for r, resource := range apps.Resources {
 			share := "-"
 			if n.capacity[r] > 0 {
 				share = fmt.Sprintf("%.0f %%", 100*float64(n.used[r])/float64(n.capacity[r]))
 			}
-			fmt.Fprintf(w, "\t%s of %s (%s)", amountText(resource, n.used[r]), amountText(resource, n.capacity[r]), share)
+			row = append(row, fmt.Sprintf("%s of %s (%s)", amountText(resource, n.used[r]), amountText(resource, n.capacity[r]), share))
 		}
-		fmt.Fprintln(w)
+		rows = append(rows, row)
 	}
-	return w.Flush()
+	return titles, rows, nil
 }
 
-// WriteMatrix writes the allocation as a matrix with a row per application and a column per node. Below the matrix, it writes the use of
-// each node and a line with the number of used nodes, the shared time and the quality of the allocation.
-func (s *Solution) WriteMatrix(out io.Writer, apps, nodes List, goal Goal) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+// Matrix returns the allocation as a matrix with a row per application and a column per node: 1 marks the node of the application. The
+// first column has the names of the applications.
+func (s *Solution) Matrix(apps, nodes List) (titles []string, rows [][]string) {
+	titles = []string{""}
 	for n := range nodes.Items {
-		fmt.Fprintf(w, "\t%s", nodes.Items[n].Name)
+		titles = append(titles, nodes.Items[n].Name)
 	}
 	for a := range apps.Items {
-		fmt.Fprintf(w, "\n%s", apps.Items[a].Name)
+		row := []string{apps.Items[a].Name}
 		for n := range nodes.Items {
 			mark := "0"
 			if s.NodeOf[a] == n {
 				mark = "1"
 			}
-			fmt.Fprintf(w, "\t%s", mark)
+			row = append(row, mark)
 		}
+		rows = append(rows, row)
 	}
-	fmt.Fprintln(w)
-	if err := w.Flush(); err != nil {
-		return err
+	return titles, rows
+}
+
+// Pairs returns the allocation as a table with a row per application, which has the names of the application and its node.
+func (s *Solution) Pairs(apps, nodes List) (titles []string, rows [][]string) {
+	for a, n := range s.NodeOf {
+		rows = append(rows, []string{apps.Items[a].Name, nodes.Items[n].Name})
 	}
-	if err := s.writeUses(out, apps, nodes); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(out, "\n%d of %d nodes used, %dm of CPU time shared: %s\n", s.Used, len(nodes.Items), s.Shared, s.quality(goal))
-	return err
+	return []string{"APPLICATION", "NODE"}, rows
+}
+
+// Outcome returns a sentence with the number of used nodes, the shared time and the quality of the allocation.
+func (s *Solution) Outcome(nodes List, goal Goal) string {
+	return fmt.Sprintf("%d of %d nodes used, %dm of CPU time shared: %s", s.Used, len(nodes.Items), s.Shared, s.quality(goal))
 }
 
 // quality returns a phrase about the distance of the solution from the optimum.

@@ -30,7 +30,7 @@ type fileEngine struct {
 	Name    string `json:"name,omitempty"`
 }
 
-// newFileEngine returns nil for an engine without a cgroup, whose name is stored in engine-names.json.
+// newFileEngine returns nil if e has only a name, because the name is stored in engine-names.json.
 func newFileEngine(e Engine) *fileEngine {
 	if e.isNameOnly() {
 		return nil
@@ -69,7 +69,8 @@ func (s Store) Requests() []*Grant {
 // a burst, so Candor lifts it. The weight of a container counts only inside its pod. The pod's weight counts against other pods, so it must
 // be the sum of Candor's weights.
 //
-// The grants determine the settings of the pods' cgroups. Candor therefore writes these settings after the state file.
+// The settings of the pods' cgroups follow from the grants in the state file. Candor writes these settings after the state file, so
+// that they can be written again from it.
 // The next operation that inspects the pod retries a failed write: Reconcile at the latest.
 
 // PodGroup returns the path of the cgroup of a container's pod. It returns "" if the name of the parent of the container's cgroup does not

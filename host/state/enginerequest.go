@@ -23,7 +23,8 @@ type EngineRequest struct {
 	Weight   int64 `json:"weight,omitempty"` // cpu.weight of linux.resources.unified; 0: unset
 }
 
-// Normal returns the request with the kernel's default period if it has none, and with 0 for no quota.
+// Normal returns the request in a unique form: with the kernel's default period if the period is unset, and with 0 instead of
+// negative values.
 func (r EngineRequest) Normal() EngineRequest {
 	if r.PeriodUs <= 0 {
 		r.PeriodUs = bandwidth.DefaultPeriod.Microseconds()

@@ -8,9 +8,9 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// A Feature is a use of Candor that version 2 of the state file cannot express. While a container uses a feature, Candor
-// writes version 3, which names the features in use. A candor process that does not know one of them refuses the state
-// and names the feature.
+// A Feature is a use of Candor that version 2 of the state file cannot express. While a container uses a feature, Candor writes
+// version 3, which names the features in use. A candor process that does not know a named feature refuses the state, and its
+// error names the feature.
 type Feature string
 
 const (

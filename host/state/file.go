@@ -25,7 +25,7 @@ const (
 
 	maxUptime = 1 << 42 // milliseconds: 139 years
 
-	// MaxSize is the largest size of a state file in bytes. A grant takes about 400.
+	// MaxSize is the largest size of a state file in bytes. A grant takes about 400 bytes.
 	MaxSize = 16 << 20
 )
 
@@ -237,7 +237,8 @@ func decodeLabel(data []byte, g *Grant) error {
 	return label.Request.apply(g.ID, g)
 }
 
-// grant converts a grant of the file and checks it alone. The allocator checks the grants against each other.
+// grant converts a grant of the file and checks its fields. The allocator later checks that the grants do not contradict each
+// other.
 func (f *fileGrant) grant() (Grant, error) {
 	if err := cgroup.CheckName(f.Name); err != nil {
 		return Grant{}, err

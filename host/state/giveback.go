@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// giveBackFile marks a state whose containers are being given back to their engines. It is a symbolic link to the kernel's
-// id of the boot: a link is created as a whole, and takes no block on a full tmpfs.
+// giveBackFile marks a state whose containers are being given back to their engines. It is a symbolic link whose target is the
+// kernel's boot ID as text. A link needs no block, so it also works on a full tmpfs, and the kernel creates the link and its text
+// atomically.
 func (s Store) giveBackFile() string { return filepath.Join(s.Dir, "giving-back") }
 
 // MarkGiveBack marks the state for IsGivingBack. The mark counts until the next boot, or until UnmarkGiveBack or Remove. On a file system
@@ -45,9 +46,9 @@ func (s Store) UnmarkGiveBack() (existed bool, err error) {
 	return err == nil, err
 }
 
-// Remove removes all files of the state, and then the directory. The caller must hold the lock. It removes the state
-// file before the requests of the engines. So if Remove is interrupted, the next GiveBack finds no container without its request. If the
-// directory has other files or is a mount point, the directory remains.
+// Remove removes all files of the state, and then the directory. The caller must hold the lock. It removes the state file before
+// the requests of the engines. So after an interrupted Remove, the next GiveBack finds the request of each container that the
+// state file names. If the directory has other files or is a mount point, the directory remains.
 func (s Store) Remove() error {
 	for _, name := range []string{
 		"state.json", ".state.json", "state.json.bad", "requests", "commands", "engine-requests", "views", "preserved",

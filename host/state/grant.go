@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -18,7 +19,7 @@ type Grant struct {
 	Engine Engine // the engine that owns the cgroup; zero: Candor
 
 	State    Phase
-	Creator  Process       // process that requested the grant; the grant is not reaped while it lives
+	Creator  Process       // process that requested the grant; after its end, a grant without processes can be reaped
 	Main     Process       // the program's first process; zero if Candor did not start it
 	Since    time.Duration // creation of the grant, as time since boot
 	Deadline time.Duration // time since boot at which a pending grant is reaped; 0: never
@@ -29,7 +30,10 @@ type Grant struct {
 	HasHelper bool
 }
 
-// QuotaTime returns the CPU time per period that the cgroup gets; 0: no quota.
+// DisplayName returns the name of the container for texts: namespace/pod/container, the name in its engine, or its ID.
+func (g *Grant) DisplayName() string { return cmp.Or(g.Engine.DisplayName().String(), g.ID) }
+
+// QuotaTime returns the CPU time per period that the cgroup gets. 0 means no quota.
 func (g *Grant) QuotaTime() time.Duration {
 	if g.Quota == 0 && g.HasHelper {
 		return g.Limit.Quota(g.Period)
@@ -47,8 +51,8 @@ const (
 	Held    Phase = "held" // stopped; reserved for a restart
 )
 
-// VisibleCPUs returns the number of CPUs that the container should count: the CPUs of its cpuset, or its limit rounded
-// up to whole CPUs if that is less.
+// VisibleCPUs returns the number of CPUs that the programs of the container should find: the CPUs of its cpuset. For a flexible
+// container, it is at most the limit, rounded up to whole CPUs.
 func (g *Grant) VisibleCPUs() int {
 	n := g.CPUs.Count()
 	if g.Class == hybrid.Flexible && g.Limit > 0 {

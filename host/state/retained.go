@@ -16,11 +16,12 @@ type retainedFile struct {
 	Grant   fileGrant `json:"grant"`
 }
 
-// RetainedFile returns the path of the file that retains the grant of a container, or for "" the directory of these
-// files.
+// RetainedFile returns the path of the file that retains the grant of a container. If the name is empty, it returns the directory
+// of these files.
 func (s Store) RetainedFile(name string) string { return filepath.Join(s.Dir, "kept", name) }
 
-// Retain stores the grant of a deleted container. Retained returns the grant up to the time until, measured since boot.
+// Retain stores the grant of a deleted container. The method Retained returns this grant until the time since boot exceeds the
+// argument until.
 func (s Store) Retain(boot string, until time.Duration, g *Grant) error {
 	text, err := fileio.JSONText(retainedFile{boot, until.Milliseconds(), newFileGrant(g)})
 	if err == nil {

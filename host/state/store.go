@@ -76,7 +76,7 @@ type BrokenError struct {
 func (e *BrokenError) Error() string { return fmt.Sprintf("state %s: %v", e.File, e.Err) }
 func (e *BrokenError) Unwrap() error { return e.Err }
 
-// ErrBadDir means that a directory cannot hold the state, by a mistake of the caller.
+// ErrBadDir means that the caller has chosen a directory that cannot hold the state.
 var ErrBadDir = errors.New("state directory")
 
 // Prepare creates the directories. Existing directories must belong to the caller and be writable only by the caller,
@@ -168,7 +168,7 @@ func (s Store) Save(next *Saved) error {
 	return nil
 }
 
-// SetAside renames an unusable state file and makes it readable by its owner alone: an earlier version can have
+// SetAside renames an unusable state file. It makes the file readable only by its owner, because an earlier version can have
 // written program arguments to it.
 func (s Store) SetAside() error {
 	err := os.Rename(s.File(), s.BadFile())
@@ -181,7 +181,7 @@ func (s Store) SetAside() error {
 	return nil
 }
 
-// ProtectBadFile makes the unusable state file readable by its owner alone.
+// ProtectBadFile makes the unusable state file readable only by its owner.
 func (s Store) ProtectBadFile() error {
 	info, err := os.Lstat(s.BadFile())
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {

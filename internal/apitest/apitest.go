@@ -22,7 +22,8 @@ import (
 	"time"
 )
 
-// Serve starts a TLS server that calls answer for each request and requests a client certificate. The server stops when the test ends.
+// Serve starts a TLS server. The server calls the function answer for each request, and asks the client for a certificate. The
+// server stops when the test ends.
 func Serve(t testing.TB, answer http.HandlerFunc) *httptest.Server {
 	s := httptest.NewUnstartedServer(answer)
 	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}

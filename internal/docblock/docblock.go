@@ -17,7 +17,7 @@ type Block struct {
 	Output string
 }
 
-// Chart matches the chart of a release in the arguments of helm.
+// Chart matches the reference to a released chart of Candor, with its version, in a helm command.
 var Chart = regexp.MustCompile(`oci://\S+/charts/candor --version \S+`)
 
 // Blocks returns the code blocks with commands in a section of a page, in their order. The section starts after its heading, such as
@@ -51,7 +51,8 @@ func Blocks(file, heading string) (blocks []Block, err error) {
 	return blocks, nil
 }
 
-// add adds a line to the command that it continues, to the commands, or to the output.
+// add adds a line to the last command if the line continues that command. Otherwise it adds the line to the commands or to the
+// output.
 func (b *Block) add(line string) {
 	last := len(b.Commands) - 1
 	switch command, isCommand := strings.CutPrefix(line, "# "); {

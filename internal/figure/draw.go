@@ -10,7 +10,8 @@ import (
 type canvas interface {
 	line(points []Point, s Stroke)
 	dot(center Point, radius float64, color Color)
-	// text draws a text that starts, has its middle or ends at a position, with the angle in degrees, counterclockwise.
+	// text draws a text. anchor selects the part of the text (start, middle or end) that is at the position. angle is in degrees,
+	// counterclockwise.
 	text(at Point, anchor anchor, angle float64, color Color, s string)
 	writeTo(w io.Writer) error
 }
@@ -54,7 +55,7 @@ type layout struct {
 	isSlanted                bool // whether the names of the X axis are slanted
 }
 
-// layout returns the division of the area, for a plot with fixed axes.
+// layout returns the division of the area. The axes of the plot must have a range that can be drawn (Axis.fix).
 func (p *Plot) layout() (l layout) {
 	l.left, l.right = margin+tickGap, figureWidth-margin-8
 	if p.Y.Label != "" {
@@ -80,7 +81,7 @@ func (p *Plot) layout() (l layout) {
 	return l
 }
 
-// namesHeight returns the height of the texts below the X axis, and slants the names that are too wide.
+// namesHeight returns the height of the texts below the X axis. If a name is too wide for a horizontal row, it slants all names.
 func (p *Plot) namesHeight(l *layout) float64 {
 	var widest float64
 	for _, name := range p.X.names {
@@ -100,7 +101,7 @@ func (p *Plot) titleLines() []string {
 	return strings.Split(p.Title, "\n")
 }
 
-// draw draws a plot on a canvas that newCanvas makes for the plot's size, and writes it.
+// draw draws a plot on a canvas, which newCanvas creates with the size of the plot, and writes the drawing to w.
 func (p *Plot) draw(w io.Writer, newCanvas func(width, height float64) canvas) error {
 	fixed := *p
 	fixed.X, fixed.Y = p.X.fix(), p.Y.fix().round()

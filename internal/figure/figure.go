@@ -12,8 +12,10 @@ type Plot struct {
 	Title string // can have several lines
 	X, Y  Axis
 
-	marks  []mark
-	legend []entry
+	marks    []mark
+	legend   []entry
+	strokes  []Stroke          // of the lines, in the order of the calls of Line
+	segments map[segment][]int // indices of the lines with this segment, ascending
 }
 
 // A mark draws itself on a canvas. place converts coordinates of the data to coordinates of the canvas.
@@ -67,12 +69,6 @@ func (p *Plot) extend(points []Point) (finite []Point) {
 }
 
 func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
-
-// Line adds a line through points. It skips points that are not finite.
-func (p *Plot) Line(points []Point, s Stroke) {
-	points = p.extend(points)
-	p.marks = append(p.marks, func(c canvas, place func(Point) Point) { c.line(placeAll(points, place), s) })
-}
 
 // Dots adds a dot at each point. It skips points that are not finite.
 func (p *Plot) Dots(points []Point, color Color, radius float64) {

@@ -7,6 +7,7 @@ import (
 	"image/png"
 	"io"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -163,5 +164,91 @@ func TestFit(t *testing.T) {
 	}
 	if got := fit(strings.Repeat("x", 100), 100); !strings.HasSuffix(got, "x…") || textWidth(got) > 100 {
 		t.Errorf("%s: width %g", got, textWidth(got))
+	}
+}
+
+// strokeCanvas records the lines that a plot draws in the area between the axes.
+type strokeCanvas struct {
+	canvas
+	strokes map[Color][]Stroke
+}
+
+func (c *strokeCanvas) line(points []Point, s Stroke) {
+	c.strokes[s.Color] = append(c.strokes[s.Color], s)
+}
+
+// TestLinesOnTheSameSegment: lines that are exactly over each other take turns, only where they coincide.
+func TestLinesOnTheSameSegment(t *testing.T) {
+	p := New()
+	p.Line([]Point{{0, 0}, {1, 0}, {2, 0}, {3, 1}}, Stroke{Color: 1, Width: 2})
+	p.Line([]Point{{0, 0}, {1, 0}, {2, 0}, {3, 2}}, Stroke{Color: 2, Width: 2, Dashes: []float64{6, 3}})
+	p.Line([]Point{{1, 0}, {2, 0}, {2, 0}}, Stroke{Color: 3, Width: 2})
+	p.Line([]Point{{0, 5}, {1, 5}}, Stroke{Color: 4, Width: 2, Dashes: []float64{5, 3}})
+	c := &strokeCanvas{newSVG(100, 100), map[Color][]Stroke{}}
+	if err := p.draw(io.Discard, func(float64, float64) canvas { return c }); err != nil {
+		t.Fatal(err)
+	}
+	for color, want := range map[Color][][]float64{
+		1: {{8, 9}, {8, 17}, nil},
+		2: {{0, 8, 6, 3}, {0, 8, 6, 11}, {6, 3}},
+		3: {{0, 17, 8, 0}},
+		4: {{5, 3}},
+	} {
+		var got [][]float64
+		for _, s := range c.strokes[color] {
+			got = append(got, s.Dashes)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("line %d: dashes %v, want %v", color, got, want)
+		}
+	}
+}
+
+// TestDarkColors: each color has a color on a dark background, and both have the contrast of 3:1 that WCAG requires of graphics.
+func TestDarkColors(t *testing.T) {
+	luminance := func(c Color) float64 {
+		var sum float64
+		for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
+			v := float64(c>>(16-8*i)&0xff) / 255
+			if v <= 0.04045 {
+				v /= 12.92
+			} else {
+				v = math.Pow((v+0.055)/1.055, 2.4)
+			}
+			sum += weight * v
+		}
+		return sum
+	}
+	contrast := func(a, b Color) float64 {
+		x, y := luminance(a), luminance(b)
+		return (max(x, y) + 0.05) / (min(x, y) + 0.05)
+	}
+	dark := map[Color]Color{}
+	for _, pair := range darkColors {
+		dark[pair.light] = pair.dark
+	}
+	for _, c := range append([]Color{textColor, axisColor, 0x000000, 0xcf222e}, Colors...) {
+		d, isKnown := dark[c]
+		if !isKnown || contrast(c, backgroundColor) < 3 || contrast(d, dark[backgroundColor]) < 3 {
+			t.Errorf("color %06x: contrast %.1f, dark color %06x: contrast %.1f", uint32(c), contrast(c, backgroundColor), uint32(d), contrast(d, dark[backgroundColor]))
+		}
+	}
+}
+
+// TestDarkStyle: the styles of a picture apply to this picture only, so that a page can contain several.
+func TestDarkStyle(t *testing.T) {
+	var out bytes.Buffer
+	if err := SVG(&out, lines()); err != nil {
+		t.Fatal(err)
+	}
+	_, style, _ := strings.Cut(out.String(), "<style>\n@media(prefers-color-scheme:dark){\n")
+	style, _, _ = strings.Cut(style, "}\n</style>")
+	if !strings.Contains(style, `.candor-figure [fill="#ffffff"]{fill:#0d1117}`) || !strings.Contains(style, `.candor-figure [stroke="#0969da"]{stroke:#4493f8}`) {
+		t.Errorf("styles:\n%s", style)
+	}
+	for rule := range strings.SplitSeq(strings.ReplaceAll(strings.TrimSpace(style), "}\n", "}"), "}") {
+		if rule != "" && !strings.HasPrefix(rule, ".candor-figure [") {
+			t.Errorf("%q applies to other elements of a page", rule)
+		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/image/vector"
 )
 
-// dpi is the resolution of a PNG, and scale its pixels per point.
+// dpi is the resolution of a PNG, and scale is the number of pixels per point.
 const (
 	dpi   = 144
 	scale = dpi / 72.0

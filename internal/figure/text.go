@@ -37,7 +37,7 @@ func charWidth(buffer *sfnt.Buffer, char rune) float64 {
 	return float64(advance) / 64
 }
 
-// fit returns a text that is at most as wide as the space; it cuts the end.
+// fit cuts the end of a text that is wider than space.
 func fit(s string, space float64) string {
 	if textWidth(s) <= space {
 		return s

@@ -26,8 +26,9 @@ func Check(t testing.TB, file, got string) {
 	}
 }
 
-// CheckLines fails a test if a file has other lines than a text. Each line of the file describes a part of an interface, so -update adds
-// lines and removes none. Delete a line from the file by hand if users can do without it.
+// CheckLines fails a test if the lines of a file and of a text differ. The order of the lines does not matter. Each line of the
+// file describes a part of an interface, so -update adds lines and removes none. Delete a line from the file by hand if users can
+// do without it.
 func CheckLines(t testing.TB, file, got string) {
 	t.Helper()
 	if *Update {

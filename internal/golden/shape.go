@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// CheckShape fails a test if JSON documents have other fields, or fields of other types, than the file records.
+// CheckShape fails a test unless the fields of JSON documents, and the types of these fields, are the same as in the file.
 // mapPaths are the paths of objects whose keys are data.
 func CheckShape(t testing.TB, file, documents string, mapPaths ...string) {
 	t.Helper()

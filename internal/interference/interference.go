@@ -30,7 +30,10 @@ const minSpan = time.Second
 type Report struct {
 	CPUs     int      `json:"cpus"`              // number of CPUs of the measurement
 	UseMilli int      `json:"useMilli"`          // use of these CPUs by other processes, in milli-CPU, on average
-	Largest  *Process `json:"largest,omitempty"` // of the other processes that still run, the process with the highest use; nil: none
+	Largest  *Process `json:"largest,omitempty"` // process with the highest use, of those that still run; nil: none
+	// Setup names the setup with the highest use by other processes. CPUs and UseMilli are those of the CPUs on which the measured
+	// program may run under this setup. "": the measurement has no setups.
+	Setup string `json:"setup,omitempty"`
 }
 
 // A Process is a foreign process with its use.
@@ -42,11 +45,30 @@ type Process struct {
 
 // String returns the report as a phrase for the user.
 func (r *Report) String() string {
-	text := fmt.Sprintf("other processes used %s of the CPUs of this measurement", r.percent(r.UseMilli))
+	text, largest := r.texts()
 	if p := r.Largest; p != nil {
-		text += fmt.Sprintf("; the largest that still runs is %s (pid %d) with %s", p.Name, p.PID, r.percent(p.UseMilli))
+		text += fmt.Sprintf("; the largest that still runs is %s (pid %d) with %s", p.Name, p.PID, largest)
 	}
 	return text
+}
+
+// texts returns the use by other processes, and the use of the largest process. The largest process can also have used other CPUs than
+// those of a setup, so its use is then a number of CPUs.
+func (r *Report) texts() (use, largest string) {
+	var largestMilli int
+	if r.Largest != nil {
+		largestMilli = r.Largest.UseMilli
+	}
+	use = fmt.Sprintf("other processes used %s of ", r.percent(r.UseMilli))
+	switch {
+	case r.Setup == "":
+		return use + "the CPUs of this measurement", r.percent(largestMilli)
+	case r.CPUs == 1:
+		use += "the CPU of the program under " + r.Setup
+	default:
+		use += fmt.Sprintf("the %d CPUs of the program under %s", r.CPUs, r.Setup)
+	}
+	return use, fmt.Sprintf("%.2f CPUs on the whole machine", float64(largestMilli)/1000)
 }
 
 // percent returns a use as a share of the CPUs.
@@ -62,10 +84,19 @@ func (r *Report) Warning() string {
 	return "Warning: " + r.String()
 }
 
+// WarningFor is like Warning, for one of several measurements.
+func (r *Report) WarningFor(measurement string) string {
+	if r == nil {
+		return ""
+	}
+	return "Warning: " + measurement + ": " + r.String()
+}
+
 // Bounds of a decoded report.
 const (
 	maxMilli = 1 << 40
-	maxName  = 64 // bytes; a name has 15 bytes, up to four times as many if it is quoted
+	maxName  = 64  // bytes; a name has 15 bytes, up to four times as many if it is quoted
+	maxSetup = 200 // bytes
 )
 
 // Parse decodes the JSON of a report from an untrusted source.
@@ -77,13 +108,19 @@ func Parse(text []byte) (*Report, error) {
 	if r.CPUs < 1 || r.CPUs > cpuset.Max || r.UseMilli < 0 || r.UseMilli > maxMilli {
 		return nil, fmt.Errorf("a use of %d milli-CPU by other processes on %d CPUs", r.UseMilli, r.CPUs)
 	}
+	if len(r.Setup) > maxSetup || !isPlain(r.Setup) {
+		return nil, errors.New("an invalid setup with the largest use")
+	}
 	if p := r.Largest; p != nil {
-		isPlain := !strings.ContainsFunc(p.Name, func(c rune) bool { return !strconv.IsPrint(c) })
-		if p.PID < 1 || p.UseMilli < 0 || p.UseMilli > maxMilli || len(p.Name) > maxName || !isPlain {
+		if p.PID < 1 || p.UseMilli < 0 || p.UseMilli > maxMilli || len(p.Name) > maxName || !isPlain(p.Name) {
 			return nil, errors.New("an invalid process with the largest use")
 		}
 	}
 	return &r, nil
+}
+
+func isPlain(text string) bool {
+	return !strings.ContainsFunc(text, func(c rune) bool { return !strconv.IsPrint(c) })
 }
 
 // A Watch is a measurement in progress.
@@ -125,8 +162,8 @@ func readPrograms(cpus *cpuset.Set) (map[int]time.Duration, error) {
 	return programs, err
 }
 
-// growth returns the CPU time between two readings. It counts only CPUs that were online at both, because the time of a CPU contains all
-// its use since the boot.
+// growth returns the CPU time between two readings. It skips a CPU that was offline at the first reading: the second reading
+// contains the CPU's whole time since the boot, and the part before the first reading is unknown.
 func growth(before, after map[int]time.Duration) (sum time.Duration) {
 	for cpu, now := range after {
 		if old, isKnown := before[cpu]; isKnown {
@@ -150,11 +187,17 @@ func (w *Watch) Others(measured time.Duration) (others, span time.Duration, err 
 	return max(growth(w.programs, now)-measured-(ownTime()-w.self), 0), time.Since(w.start), err
 }
 
-// Report returns the interference by a CPU time that other processes used in a span. It returns nil if the interference does not exceed
-// Threshold, or if the span is shorter than a second. isMeasured reports whether a process belongs to the measurement. This process never
-// counts as foreign. If the processes cannot be read, the report has the use without the largest process.
+// Report returns the report of the CPU time that other processes used (others) in a time span. others and span are results of
+// Others, or sums of such results. Report returns nil if the use does not exceed Threshold, or if the span is shorter than
+// minSpan. isMeasured reports whether a process belongs to the measurement. This process never counts as foreign. If the
+// processes cannot be read, the report has the use without the largest process.
 func (w *Watch) Report(others, span time.Duration, isMeasured func(pid int) bool) *Report {
-	r := &Report{CPUs: w.cpus.Count(), UseMilli: milli(others, span)}
+	return w.ReportOn(w.cpus, "", others, span, isMeasured)
+}
+
+// ReportOn is like Report for some of the CPUs: the CPUs on which the measured program may run under a setup.
+func (w *Watch) ReportOn(cpus cpuset.Set, setup string, others, span time.Duration, isMeasured func(pid int) bool) *Report {
+	r := &Report{CPUs: cpus.Count(), UseMilli: milli(others, span), Setup: setup}
 	if span < minSpan || float64(others) <= Threshold*float64(r.CPUs)*float64(span) {
 		return nil
 	}
@@ -163,7 +206,7 @@ func (w *Watch) Report(others, span time.Duration, isMeasured func(pid int) bool
 		return r
 	}
 	for _, p := range ranked(w.before, after) {
-		if p.PID == os.Getpid() || isMeasured(p.PID) || !w.runsHere(p.PID) {
+		if p.PID == os.Getpid() || isMeasured(p.PID) || !runsOn(p.PID, &cpus) {
 			continue
 		}
 		r.Largest = &Process{PID: p.PID, Name: procfs.Printable(p.Comm), UseMilli: milli(p.used, time.Since(w.start))}
@@ -172,10 +215,10 @@ func (w *Watch) Report(others, span time.Duration, isMeasured func(pid int) bool
 	return r
 }
 
-// runsHere reports whether a process can run on the CPUs of the measurement. It is false if the process has ended.
-func (w *Watch) runsHere(pid int) bool {
+// runsOn reports whether a process can run on some of the CPUs. It is false if the process has ended.
+func runsOn(pid int, cpus *cpuset.Set) bool {
 	affinity, err := procfs.Affinity(pid)
-	return err == nil && affinity.Overlaps(&w.cpus)
+	return err == nil && affinity.Overlaps(cpus)
 }
 
 func milli(used, span time.Duration) int {

@@ -88,6 +88,9 @@ func TestWatch(t *testing.T) {
 	if r := w.Report(100*ms, time.Second, others); r != nil {
 		t.Errorf("at the threshold: %+v", r)
 	}
+	if r := w.ReportOn(cpus, "quota", time.Second, time.Second, others); cpus.Count() > 1 && (r == nil || r.CPUs != cpus.Count() || r.Setup != "quota") {
+		t.Errorf("all CPUs: %+v", r)
+	}
 	if r := w.Report(999*ms, 999*ms, others); r != nil {
 		t.Errorf("a short measurement: %+v", r)
 	}
@@ -124,6 +127,18 @@ func TestReportText(t *testing.T) {
 	if got, want := r.String(), "other processes used 23 % of the CPUs of this measurement"; got != want {
 		t.Errorf("%q", got)
 	}
+	for cpus, want := range map[int]string{
+		1: "Warning: xz: other processes used 46 % of the CPU of the program under cpuset; the largest that still runs is make (pid 4711) with 0.40 CPUs on the whole machine",
+		4: "Warning: xz: other processes used 12 % of the 4 CPUs of the program under cpuset; the largest that still runs is make (pid 4711) with 0.40 CPUs on the whole machine",
+	} {
+		r := &Report{CPUs: cpus, UseMilli: 460, Largest: &Process{4711, "make", 400}, Setup: "cpuset"}
+		if got := r.WarningFor("xz"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := (*Report)(nil).WarningFor("xz"); got != "" {
+		t.Errorf("no interference: %q", got)
+	}
 	if got := (*Report)(nil).Warning(); got != "" {
 		t.Errorf("no interference: %q", got)
 	}
@@ -142,6 +157,7 @@ func TestParse(t *testing.T) {
 	for _, bad := range []string{
 		"", "[]", `{}`, `{"cpus":-1,"useMilli":1}`, `{"cpus":1,"useMilli":-1}`, `{"cpus":1,"useMilli":1,"largest":{}}`,
 		`{"cpus":1,"useMilli":1,"largest":{"pid":1,"name":"\u001b[2J","useMilli":1}}`, `{"cpus":1,"useMilli":1,"largest":{"pid":1,"name":"a","useMilli":-1}}`,
+		`{"cpus":1,"useMilli":1,"setup":"\u001b[2J"}`,
 	} {
 		if r, err := Parse([]byte(bad)); err == nil {
 			t.Errorf("%q: %+v", bad, r)

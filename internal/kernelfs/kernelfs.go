@@ -17,8 +17,8 @@ const MaxSize = 1 << 20
 var ErrTooLong = errors.New("file too long")
 
 // Read returns the content of a file of at most MaxSize bytes, or ErrTooLong for a longer file. It makes the system calls itself,
-// because os.ReadFile registers pollable files, such as files in /sys, with the runtime's poller. This wakes another thread and takes
-// longer than the read. The error is a *fs.PathError.
+// because os.ReadFile registers pollable files, such as files in /sys, with the runtime's poller. The registration wakes another
+// thread and takes longer than the read. The error is a *fs.PathError.
 func Read(name string) ([]byte, error) { return read(name, MaxSize, false) }
 
 // ReadLong reads a file as Read does, with limit bytes as the maximum.

@@ -1,7 +1,7 @@
 // Package nodeproc recognizes processes that root of the node runs outside of pods and containers, such as a kubelet or a
-// container engine. Any process can choose its comm, its argv and the name of its file. The package therefore uses facts that only root of
-// the node can cause. All user IDs are 0 in this user namespace, the process is not in a nested PID namespace, and its cgroup is neither a
-// pod's nor a container's.
+// container engine. Any process can choose its comm, its argv and the name of its file. The package therefore uses three facts
+// that only root of the node can cause: all user IDs of the process are 0 in this user namespace, the process is not in a nested
+// PID namespace, and its cgroup does not belong to a pod or a container.
 package nodeproc
 
 import (
@@ -93,10 +93,10 @@ var (
 	monitor = regexp.MustCompile(`(^|-)conmon-[0-9a-f]{64}(\.scope)?$`)
 )
 
-// placeOf returns the place of a process, by its file /proc/PID/cgroup. It ignores the leading groups that this process is in
-// too, because a node can itself be a container, as in kind. If this process has its own cgroup namespace, the paths of
-// other processes begin with "/.." and can lack their upper parts. The group of a pod is still recognizable by the pod's
-// UID in its name. The group of a monitor process is outside of its container.
+// placeOf returns the place of a process, by its file /proc/PID/cgroup. It ignores the first cgroups of the path as far as this
+// process is also in them, because a node can itself be a container, as in kind. If this process has its own cgroup namespace,
+// the paths of other processes begin with "/.." and can lack their upper parts. The group of a pod is still recognizable by the
+// pod's UID in its name. The group of a monitor process is outside of its container.
 func (v *Viewpoint) placeOf(text []byte) (at Place) {
 	eachCgroup(text, func(hierarchy, controllers, path string) {
 		if controllers == "" && at.Cgroup == "" || hasWord(controllers, "cpu") {

@@ -1,5 +1,5 @@
-// Package podname has the names of containers: namespace/pod/container for a container of a pod, and the name in its engine for
-// another container.
+// Package podname represents the names of containers. A container of a pod has the name namespace/pod/container. Another
+// container has its name in the engine.
 package podname
 
 import "strings"
@@ -10,6 +10,22 @@ type Name struct {
 	Namespace string `json:"namespace,omitempty"`
 	Pod       string `json:"pod,omitempty"`
 	Container string `json:"container,omitempty"`
+}
+
+// Parts is Name, for structs that embed it beside a field Name with the whole name.
+type Parts = Name
+
+// PartsOf returns the parts of a container's display name. It returns the zero value if the display name is only the ID or its
+// beginning, which engines show for a container without a name.
+func PartsOf(name, id string) Name {
+	const shortID = 12 // digits
+	switch n := Parse(name); {
+	case n != (Name{}):
+		return n
+	case name == id || len(name) == shortID && strings.HasPrefix(id, name):
+		return Name{}
+	}
+	return Name{Container: name}
 }
 
 // Parse parses "namespace/pod/container". For other texts it returns the zero value.

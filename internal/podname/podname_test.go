@@ -20,3 +20,19 @@ func TestParse(t *testing.T) {
 		t.Errorf("outside of pods: got %q, want web", got)
 	}
 }
+
+// TestPartsOf: a name of an engine has the part container, and an ID that stands for a name has no parts.
+func TestPartsOf(t *testing.T) {
+	const id = "0123456789abcdef"
+	for name, want := range map[string]Name{
+		"default/web-0/app": {"default", "web-0", "app"},
+		"web":               {Container: "web"},
+		"0123":              {Container: "0123"}, // shorter than the ID that engines show
+		id:                  {},
+		id[:12]:             {},
+	} {
+		if got := PartsOf(name, id); got != want {
+			t.Errorf("%q: %+v, want %+v", name, got, want)
+		}
+	}
+}

@@ -21,7 +21,7 @@ type CPUTime struct {
 	Idle       time.Duration // includes the wait for input and output
 }
 
-// MaxStat bounds /proc/stat, in bytes: 8,192 CPUs and as many interrupts are 2 MB.
+// MaxStat bounds /proc/stat, in bytes. With 8,192 CPUs and as many interrupts, the file has 2 MB.
 const MaxStat = 16 << 20
 
 // ReadCPUTimes reads the times of the CPUs that are online, by CPU id.
@@ -62,7 +62,7 @@ func ParseCPUTimes(text string) (map[int]CPUTime, error) {
 // maxTicks is 50 years, so that a sum of several values does not exceed a time.Duration.
 const maxTicks = 50 * 365 * 24 * 3600 * 100
 
-// ticks parses a number of ticks. A value beyond the kernel's range is an error.
+// ticks parses a number of ticks. A value above maxTicks is an error.
 func ticks(text string) (time.Duration, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err == nil && n > maxTicks {

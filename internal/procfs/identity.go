@@ -27,8 +27,8 @@ type Identity struct {
 // started the program.
 func (id *Identity) IsUser(uid int) bool { return id.Users == [4]int{uid, uid, uid, uid} }
 
-// maxIdentity bounds the read. The list of groups, up to 65,536 entries, precedes the PID namespaces: a process with that many groups
-// has no readable identity.
+// maxIdentity bounds the read of the status file, in bytes. In this file, the list of groups, up to 65,536 entries, precedes the
+// PID namespaces: a process with that many groups has no readable identity.
 const maxIdentity = 8 << 10
 
 // ReadIdentity reads the identity of a process, given its directory, such as /proc/1. The error is fs.ErrNotExist or ESRCH

@@ -13,7 +13,7 @@ import (
 // Bounds of the reads by Listens, for each process.
 const (
 	maxSocketTable = 64 << 20 // bytes: some 400,000 connections
-	maxListening   = 10_000   // sockets of the process's network namespace
+	maxListening   = 10_000   // listening sockets of the process's network namespace; Listens ignores further sockets
 )
 
 // Listens reports whether a process listens for connections, by TCP or a Unix socket with a path. An error means that the process has

@@ -17,7 +17,7 @@ import (
 // this size.
 const MaxTenantMounts = 1 << 20
 
-// MaxHostMounts bounds the mount table of candor's own mount namespace, which root alone can grow, in bytes.
+// MaxHostMounts bounds the mount table of candor's own mount namespace, in bytes. Only root can make this table longer.
 const MaxHostMounts = 256 << 20
 
 // EachMount calls visit for every mount whose line in a mountinfo file contains one of the given words, the oldest mount first

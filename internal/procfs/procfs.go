@@ -1,7 +1,8 @@
 // Package procfs reads processes, mounts and the boot ID from /proc. Every read of a file that a process can grow has a bound, and no
 // read waits for a process. The package does not know containers.
 //
-// prometheus/procfs truncates long files without an error, and its read of a command line can wait for the memory lock of the process.
+// prometheus/procfs is not sufficient: it truncates long files without an error, and its read of a command line can wait for the
+// memory lock of the process.
 package procfs
 
 import (

@@ -57,7 +57,7 @@ func Threads(pid, limit int) ([]Thread, error) {
 	return threads, nil
 }
 
-// ThreadAffinity returns the CPUs on which the threads of a process can run together. It reads at most limit threads, the oldest first,
+// ThreadAffinity returns the union of the affinities of a process's threads. It reads at most limit threads, the oldest first,
 // and omits threads that end during the read. The error is fs.ErrNotExist or ESRCH if the process itself has ended.
 func ThreadAffinity(pid, limit int) (cpus cpuset.Set, err error) {
 	folder, err := os.Open(fmt.Sprintf("/proc/%d/task", pid))

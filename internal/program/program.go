@@ -35,7 +35,7 @@ func Find(root, name string) string {
 // A Version is the version of a program or of the kernel. The zero value is an unknown version.
 type Version struct{ Major, Minor int }
 
-// Before reports whether a version is known and older than another version.
+// Before reports whether the version is known and older than major.minor.
 func (v Version) Before(major, minor int) bool {
 	return v != Version{} && (v.Major < major || v.Major == major && v.Minor < minor)
 }
@@ -98,7 +98,8 @@ func Output(ctx context.Context, file string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// onlyCallerWrites returns an error for a file that a user other than root and the caller owns or can write.
+// onlyCallerWrites returns an error unless the open file is a plain file that root or the caller owns, and that no other user can
+// write.
 func onlyCallerWrites(fd int) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {

@@ -1,6 +1,7 @@
 // Package quantile counts values in bins with a relative width of one percent: enough for quantiles of many values in little memory.
 //
-// stat.Quantile of gonum keeps and sorts all values, and hdrhistogram-go counts integers without weights.
+// Other packages are not sufficient: stat.Quantile of gonum keeps and sorts all values, and hdrhistogram-go counts integers
+// without weights.
 package quantile
 
 import (
@@ -49,5 +50,5 @@ func (b *Bins) Quantile(share float64) float64 {
 	return b.peak
 }
 
-// Peak is the highest value.
+// Peak returns the highest value; 0 without values.
 func (b *Bins) Peak() float64 { return b.peak }

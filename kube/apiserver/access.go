@@ -130,7 +130,7 @@ func (a *access) bearer(r *http.Request) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// forget discards the cached credentials of the exec plugin. It reports whether there were any.
+// forget discards the cached credentials of the exec plugin. It reports whether there were cached credentials.
 func (a *access) forget() bool { return a.program != nil && a.program.forget() }
 
 // setCertificate sets the client certificate. The certificate is read again for each connection, because its files can be renewed.

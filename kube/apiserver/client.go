@@ -41,7 +41,7 @@ func New(o Options) (*Client, error) {
 	}, nil
 }
 
-// errRedirect ends a redirected call, which would send the caller's secrets to another server.
+// errRedirect ends a call that the server redirects. Following the redirection would send the caller's secrets to another server.
 var errRedirect = errors.New("the server redirects the call, and candor follows no redirects: use the address of the API server itself")
 
 // Namespace returns the namespace of the kubeconfig's context or of the pod's service account, otherwise "default".

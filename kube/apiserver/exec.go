@@ -108,7 +108,8 @@ func (p *program) certificate() *tls.Certificate {
 	return p.cached.certificate
 }
 
-// forget discards the cached credentials, so that the next call runs the program. It reports whether there were any.
+// forget discards the cached credentials, so that the next call runs the program. It reports whether there were cached
+// credentials.
 func (p *program) forget() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

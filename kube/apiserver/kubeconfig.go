@@ -14,8 +14,8 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// A kubeconfig is the merged content of all kubeconfig files. If files have an entry with the same name, the entry of the first file
-// counts.
+// A kubeconfig is the merged content of all kubeconfig files. If several files have an entry with the same name, the entry of the
+// first file is used.
 type kubeconfig struct {
 	current                   string
 	contexts, clusters, users map[string]entry

@@ -15,8 +15,8 @@ type Cluster struct {
 
 	mu       sync.RWMutex // acquired before the mutex of a node
 	nodes    map[string]*node
-	pods     map[string]*reservation // by UID; also pods whose containers are all in the report of their node
-	counters []atomic.Uint64         // unused counters for new nodes
+	pods     map[string]*reservation // by UID; includes pods whose containers are all in the report of their node
+	counters []atomic.Uint64         // counters for node.changes that no node uses yet
 }
 
 // New returns a cluster without nodes. patience is the time within which a node must report a reserved pod.
@@ -34,8 +34,8 @@ func (c *Cluster) node(name string) *node {
 	return n
 }
 
-// counter returns a counter for a new node. The counters are adjacent in memory because a top-k search reads all of them. The caller holds
-// c.mu.
+// counter returns a counter for node.changes of a new node. The counters are adjacent in memory because a top-k search reads all
+// of them. The caller holds c.mu.
 func (c *Cluster) counter() *atomic.Uint64 {
 	if len(c.counters) == 0 {
 		c.counters = make([]atomic.Uint64, 512)
@@ -105,9 +105,9 @@ func (c *Cluster) Fits(name string, p *Pod) *Refusal {
 	return refusal
 }
 
-// FitsAfterReport reports whether a pod fits on a node now. The pod was refused before the node's last report. before is the version of the
-// previous report, or 0. If the previous and the last report have equal hybrid.Figures, FitsAfterReport returns false without an evaluation
-// of the pod.
+// FitsAfterReport reports whether a pod fits on a node now. The node refused the pod before it sent its last report. The
+// parameter before is the version of the report that the last report replaced, or 0. If both reports have equal hybrid.Figures,
+// the node still refuses a simple pod (IsSimple), and FitsAfterReport returns false without an evaluation.
 func (c *Cluster) FitsAfterReport(name string, before uint64, p *Pod) bool {
 	n := c.lookup(name)
 	if n == nil {

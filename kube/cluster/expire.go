@@ -14,9 +14,9 @@ type Expired struct {
 	Unmet *Refusal // reason why the node cannot meet the reservation; nil: timeout
 }
 
-// Expire ends the reservations that are unmet (see unmet.go) or have timed out, and returns them. A node becomes silent if a pod has
-// started there, the pod's reservation times out, and the node has not reported at all since the pod was placed. A silent node refuses pods
-// that need Candor until it reports.
+// Expire ends the reservations that are unmet (see unmet.go) or have timed out, and returns them. A node becomes silent if three
+// conditions hold: a scheduler with Candor has placed a pod there and the pod has started, the pod's reservation times out, and
+// the node has sent no report since the start of the timeout. A silent node refuses pods that need Candor until it reports.
 func (c *Cluster) Expire(now time.Time) []Expired {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,8 +35,9 @@ func (c *Cluster) Expire(now time.Time) []Expired {
 	return expired
 }
 
-// expire ends the node's reservations whose timeout started before the given time. It returns the reservations that are no resizes. It does
-// not end reservations of held room (isHeld), but returns these too, because the caller must forget them.
+// expire ends the node's reservations whose timeout started before the given time. It returns these reservations, except for
+// those of resizes (isResize). Reservations that only hold room (isHeld) are also returned, but expire does not end them, because
+// the caller must forget them.
 func (n *node) expire(before time.Time) (late []*reservation) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -66,7 +67,7 @@ func (n *node) expire(before time.Time) (late []*reservation) {
 // Totals counts the nodes and reservations of a cluster.
 type Totals struct {
 	Reporting int // nodes with a report
-	Reserved  int // pods with a container that no report shows
+	Reserved  int // pods with a waiting container (see reservation); without pods for which room is only held
 	Blocked   int // reservations without room on their nodes
 }
 

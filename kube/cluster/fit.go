@@ -89,8 +89,8 @@ func quoteOne(n *hybrid.Node, p *Pod, c *Container) (hybrid.Quote, *Refusal) {
 	return q, refused(p, c, err, never != nil)
 }
 
-// placeAll places the lasting containers of a pod on n in start order, and returns their total cost. A container that runs to
-// completion must fit when it starts, but is not placed.
+// placeAll places the containers of a pod on n in start order, and returns their total cost. A container that runs to completion
+// must fit when it starts, but is not placed.
 func placeAll(n *hybrid.Node, p *Pod) (hybrid.Quote, *Refusal) {
 	sum := hybrid.Quote{Direct: true}
 	for i := range p.containers {

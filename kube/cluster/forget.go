@@ -40,8 +40,8 @@ func (c *Cluster) Versions() map[string]uint64 {
 	return versions
 }
 
-// AcceptAnyVersion makes Report accept the next report of a node regardless of its version. This is necessary because versions go back when
-// the cluster is restored from a backup.
+// AcceptAnyVersion makes Report accept the next report of a node regardless of its version. This is necessary because a cluster
+// that is restored from a backup continues with lower versions.
 func (c *Cluster) AcceptAnyVersion(name string) {
 	n := c.lookup(name)
 	if n == nil {
@@ -73,8 +73,9 @@ func (c *Cluster) Sweep(exists func(name string) bool) {
 	}
 }
 
-// retire empties a node if it has no NodeCPU and no bound pod. It returns the node's remaining pods, and whether it has retired the node. A
-// NodeRef to the node sees a change in the counter, and then looks up the new node with the same name.
+// retire empties a node if it has no NodeCPU and no bound pod. It returns the node's remaining pods, and whether it has retired
+// the node. retire also increments n.changes. A NodeRef of the node therefore looks up the new node with the same name at its
+// next use.
 func (n *node) retire() (pods map[string]*reservation, ended bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -8,9 +8,10 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// HoldFor holds room on a node for a pod, such as a preemptor, that fits as soon as the node reports the end of deleted pods. It then
-// returns a refusal, because the pod must wait for this report. If the pod need not wait, or does not fit even then, HoldFor returns nil.
-// No other pod gets the held room until the pod is reserved or forgotten, or the hold times out. present are the UIDs of the existing pods.
+// HoldFor holds room on a node for a pod that does not fit yet, but fits as soon as the node reports the end of deleted pods. An
+// example is a pod that has preempted other pods. In this case HoldFor returns a refusal, because the pod must wait for the
+// report. If the pod fits now, or will not fit even after the report, HoldFor returns nil. No other pod gets the held room until
+// the pod is reserved or forgotten, or the hold times out. present are the UIDs of the existing pods.
 func (c *Cluster) HoldFor(name string, p *Pod, present map[string]bool, now time.Time) *Refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,8 +55,9 @@ func (n *node) holdsRoomFor(p *Pod) bool {
 	return r != nil && r.isHeld
 }
 
-// quoteHeld reports whether the node holds room for a pod. If it does, quoteHeld also returns the node's refusal of the pod, or nil. The
-// caller must call quoteHeld before forget ends the hold: afterwards the node would refuse the pod because of other pods with held room.
+// quoteHeld reports whether the node holds room for a pod. If it does, quoteHeld also returns the node's refusal of the pod, or
+// nil. The caller must call quoteHeld before the method forget ends the hold. Afterwards the node can refuse the pod because it
+// holds room for other pods.
 func (n *node) quoteHeld(p *Pod) (refusal *Refusal, isHeld bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -66,13 +68,13 @@ func (n *node) quoteHeld(p *Pod) (refusal *Refusal, isHeld bool) {
 }
 
 // isClosed reports whether the node holds room for a pod that does not fit yet. Such a node refuses all other pods until its next report.
-// The waiting pod can need the free room and also the room of the deleted pods.
+// Otherwise these pods could take free room that the waiting pod needs in addition to the room of the deleted pods.
 func (n *node) isClosed() bool {
 	return slices.ContainsFunc(n.reserved, func(r *reservation) bool { return r.isHeld && r.isBlocked })
 }
 
-// withHeld returns the UIDs in the set without and, if the node holds room for p, also the UID of p. The room that is held for a pod must
-// not count against this pod.
+// withHeld returns the UIDs in its parameter without. If the node holds room for p, the result also has p's UID, because the held
+// room is free for p.
 func (n *node) withHeld(without map[string]bool, p *Pod) map[string]bool {
 	if !n.holdsRoomFor(p) {
 		return without
@@ -96,7 +98,8 @@ func (c *Cluster) FitsWithout(name string, p *Pod, other string) *Refusal {
 	return refusal
 }
 
-// evaluateWithout evaluates a pod on the node as if the pods with the UIDs in without had no reservations.
+// evaluateWithout evaluates a pod on the node as if some pods had no reservations. The parameter without has the UIDs of these
+// pods.
 func (n *node) evaluateWithout(p *Pod, without map[string]bool) (hybrid.Quote, *Refusal) {
 	scratch := copyOf(n.base, nil)
 	blocked := n.placeReservations(scratch, without)

@@ -10,7 +10,7 @@ import (
 	"github.com/candor-project/candor/kube/nodecpu"
 )
 
-// A node holds the report of a cluster node, and the reservations on it.
+// A node holds the report of a cluster node, and the reservations on this node.
 type node struct {
 	name    string
 	changes *atomic.Uint64 // number of changes; read without mu, incremented under mu
@@ -23,12 +23,12 @@ type node struct {
 	problem    *Refusal                // reason to refuse pods that need Candor if base is nil
 	isListed   bool                    // the node has a NodeCPU
 	isRetired  bool                    // the cluster has forgotten the node
-	version    uint64                  // of the last report; 0 before the first report
+	version    uint64                  // resource version of the NodeCPU at the last Report or NoReport; 0: none yet
 	current    *hybrid.Node            // base plus the reservations and claims; base itself if there are none
 	unclaimed  *hybrid.Node            // current without the claims; nil if there are no claims
 	reserved   []*reservation          // reservations with a container that base does not show
 	pods       map[string]*reservation // all pods of the node, by UID
-	leaving    map[string]bool         // UIDs of deleted pods in the report
+	leaving    map[string]bool         // UIDs of deleted pods that base still shows
 	outline
 	cached answer
 
@@ -49,8 +49,8 @@ type answer struct {
 	refusal *Refusal
 }
 
-// copyOf returns a copy of a node without the grants of the pods whose UIDs are in without. The caller may change the copy. The lock of
-// the original also protects the copy, because both share data.
+// copyOf returns a copy of a node that lacks the grants of some pods. The parameter without has the UIDs of these pods. The
+// caller may change the copy. The lock of the original also protects the copy, because both share data.
 func copyOf(n *hybrid.Node, without map[string]bool) *hybrid.Node {
 	grants := n.Grants()
 	if len(without) > 0 {
@@ -63,7 +63,7 @@ func copyOf(n *hybrid.Node, without map[string]bool) *hybrid.Node {
 	return twin
 }
 
-// rebuild computes current and unclaimed from base and the reservations.
+// rebuild computes n.current and n.unclaimed from n.base and the reservations.
 func (n *node) rebuild() {
 	n.current, n.unclaimed = n.base, nil
 	if n.base != nil && len(n.reserved) > 0 {
@@ -79,7 +79,7 @@ func (n *node) rebuild() {
 	n.changed()
 }
 
-// claimBlocked places the claims of the blocked reservations on current.
+// claimBlocked places the claims of the blocked reservations on n.current.
 func (n *node) claimBlocked() {
 	for _, r := range n.reserved {
 		if r.isBlocked && r.isOurs {
@@ -88,14 +88,15 @@ func (n *node) claimBlocked() {
 	}
 }
 
-// changed increments the number of changes, and updates the outline.
+// changed increments n.changes, and updates the outline.
 func (n *node) changed() {
 	n.changes.Add(1)
 	n.summarize(n.current)
 	n.isOpen = n.hasReport && !n.isSilent && !n.isClosed()
 }
 
-// reserve adds a new reservation. If the node has claims, it is rebuilt, because claims must be placed after all reservations.
+// reserve adds a new reservation. If the node has claims, or the new reservation is blocked, reserve rebuilds n.current, because
+// claims must be placed after all reservations.
 func (n *node) reserve(r *reservation) {
 	n.reserved = append(n.reserved, r)
 	if n.base == nil {
@@ -138,8 +139,8 @@ func (n *node) drop(r *reservation) {
 	}
 }
 
-// markLeaving records that a pod was deleted, if the report shows a container of the pod. The pod counts as leaving until a report no
-// longer shows it.
+// markLeaving records that a pod was deleted, if the report shows a container of the pod. The pod stays in n.leaving until a
+// report no longer shows it.
 func (n *node) markLeaving(uid string) {
 	if n.base == nil {
 		return
@@ -155,7 +156,7 @@ func (n *node) markLeaving(uid string) {
 	}
 }
 
-// pruneLeaving removes from leaving the pods that the report no longer shows.
+// pruneLeaving removes the pods from n.leaving that the report no longer shows.
 func (n *node) pruneLeaving() {
 	before := n.leaving
 	n.leaving = nil

@@ -14,7 +14,7 @@ type Pod struct {
 	UID, Namespace, Name string
 	// Planned is true if a scheduler with Candor has placed the pod.
 	Planned bool
-	// Started is true if a lasting container runs, according to the pod's status.
+	// Started is true if a container that does not run to completion is running, according to the pod's status.
 	Started bool
 	// Accepted is 0 until the kubelet has accepted the pod. Afterwards it is a resource version of the accepted pod. A report with a
 	// higher resource version was written after the acceptance.
@@ -25,7 +25,7 @@ type Pod struct {
 	containers []Container
 	lasting    []Container // the containers that do not run to completion
 	combined   *Container  // a single container with the demand of all containers; nil if impossible
-	memory     int64
+	memory     int64       // request in bytes
 	query      fleet.Query
 }
 
@@ -103,7 +103,7 @@ func (p *Pod) combine() *Container {
 	if len(p.containers) == 1 && !p.containers[0].RunsToCompletion {
 		return &p.containers[0]
 	}
-	sum, most := hybrid.Milli(0), hybrid.Milli(0) // sum of the lasting containers; maximum of the containers that run to completion
+	sum, most := hybrid.Milli(0), hybrid.Milli(0) // sum of p.lasting; maximum of the containers that run to completion
 	for i := range p.containers {
 		c := &p.containers[i]
 		switch {

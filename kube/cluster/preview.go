@@ -4,9 +4,9 @@ import "github.com/candor-project/candor/hybrid"
 
 // A Preview is the allocation of a pod on a node and its cost.
 type Preview struct {
-	Grants []hybrid.Grant // of the lasting containers; none on a node without a report
-	Shared hybrid.Milli   // shared time that the pod adds
-	Moves  int            // moved fractions of other pods
+	Grants []hybrid.Grant // of the containers that do not run to completion; none on a node without a report
+	Shared hybrid.Milli   // shared time that the pod adds to hybrid.Node.Shared
+	Moves  int            // number of fractions of other pods that move
 }
 
 // Preview returns the allocation that Reserve would make now. It changes nothing.

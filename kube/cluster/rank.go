@@ -36,7 +36,8 @@ func (n *node) rankLocked(p *Pod, a Amounts) fleet.Rank {
 	return n.rankBy(p, a, &quote)
 }
 
-// An outline is the part of a node's state from which most ranks can be computed. It is small, so that it occupies few cache lines.
+// An outline is the part of a node's state from which most ranks can be computed. The type is small, so that an outline occupies
+// few cache lines.
 type outline struct {
 	hasReport    bool // the node has a report
 	isOpen       bool // the node has a report, is not silent, and is not closed (isClosed)
@@ -47,7 +48,7 @@ type outline struct {
 	scaleAmounts scaleAmounts
 }
 
-// scaleAmounts are the amounts of a node's resources for which scale was computed.
+// scaleAmounts are the amounts of a node's resources for which outline.scale was computed.
 type scaleAmounts struct {
 	cpu    hybrid.Milli
 	memory int64

@@ -7,15 +7,15 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A reservation is a pod that is placed on a node, with the waiting containers: those that the node's report does not show. When no
-// container waits any more, the reservation stays in node.pods.
+// A reservation is a pod that is placed on a node. A container of the pod waits until the node's report shows it with its full
+// request. When no container waits any more, the reservation stays in node.pods.
 type reservation struct {
 	node    *node
 	isOurs  bool // placed by a scheduler with Candor
-	isHeld  bool // only held (see HoldFor): waits until the node reports the end of other pods
+	isHeld  bool // room is only held (see HoldFor): the pod waits until the node reports the end of other pods
 	isBound bool // the pod is bound to the node; protected by the mutexes of cluster and node
 
-	acceptedVersion uint64 // lowest known version of the pod after its kubelet accepted the pod; 0: not accepted
+	acceptedVersion uint64 // lowest known resource version of the pod since its kubelet accepted the pod; 0: not accepted
 	missedVersion   uint64 // version of the last report from which a container of the pod had disappeared; 0: none
 
 	// The mutex of the node protects the following fields.
@@ -25,7 +25,7 @@ type reservation struct {
 	isBlocked bool        // the node has no room for a waiting container
 }
 
-// removeShown removes from waiting the containers that the node's report shows with their full request.
+// removeShown removes the containers from r.waiting that the node's report shows with their full request.
 func (r *reservation) removeShown() {
 	if base := r.node.base; base != nil {
 		r.waiting = slices.DeleteFunc(r.waiting, func(c Container) bool {
@@ -47,8 +47,8 @@ func (r *reservation) isResize() bool {
 	})
 }
 
-// addMissing adds the lasting container with the given ID to waiting, because the report with the given version lacks the container. It
-// returns false if the pod has no such container or the container waits already.
+// addMissing adds the container with the given ID to r.waiting, because the report with the given version lacks the container. It
+// returns false if r.pod.lasting does not have the container, or if the container already waits.
 func (r *reservation) addMissing(id string, version uint64, now time.Time) bool {
 	is := func(c Container) bool { return c.Request.ID == id }
 	i := slices.IndexFunc(r.pod.lasting, is)

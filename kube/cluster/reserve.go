@@ -45,7 +45,7 @@ func (c *Cluster) add(n *node, r *reservation) {
 	}
 }
 
-// grantsOf returns the grants that the pod's lasting containers, which do not run to completion, have on n.current.
+// grantsOf returns the grants on n.current of those containers of the pod that do not run to completion.
 func (n *node) grantsOf(p *Pod) []hybrid.Grant {
 	var grants []hybrid.Grant
 	for i := range p.lasting {
@@ -56,8 +56,8 @@ func (n *node) grantsOf(p *Pod) []hybrid.Grant {
 	return grants
 }
 
-// Bound records that a pod is bound to a node, by any scheduler. A known reservation of the pod on the node stays, and changes only if the
-// pod's demand has changed.
+// Bound records that a pod is bound to a node, by any scheduler. If the pod already has a reservation on the node, Bound changes
+// the reservation only if the pod's demand has changed.
 func (c *Cluster) Bound(name string, p *Pod, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

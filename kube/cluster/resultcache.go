@@ -12,7 +12,8 @@ import (
 // Most pods have the same requests as earlier pods, and a new pod on a node does not change thousands of other nodes. So a top-k search
 // finds most ranks in the results of earlier searches.
 
-// ResultCaches holds a ResultCache for each of the last used requests. The zero value is empty. It is not safe for concurrent use.
+// ResultCaches holds a ResultCache for each set of equal requests, up to maxCaches of them. The zero value is empty. It is not
+// safe for concurrent use.
 type ResultCaches struct {
 	caches map[requestKey]*ResultCache
 	count  uint64 // number of calls of For
@@ -82,8 +83,8 @@ type cachedRank struct {
 	version uint64 // twice the version of the NodeRef, plus 1 if the rank is exact
 }
 
-// bound returns the rank of a node, or a lower bound on the rank. The second result is true for the exact rank. If the node has changed,
-// bound first updates the NodeRef.
+// bound returns the rank of a node, or a lower bound on the rank. The second result reports whether the rank is exact. If the
+// node has changed, bound first updates the NodeRef.
 func (a *ResultCache) bound(number int, s *NodeRef, p *Pod) (fleet.Rank, bool) {
 	if s.copied != s.changes.Load() {
 		s.read()
@@ -109,8 +110,8 @@ func (a *ResultCache) rank(number int, s *NodeRef, p *Pod) fleet.Rank {
 	return rank
 }
 
-// shows reports whether the node has a container of the pod itself. In this case the node refuses the pod, and the result does not apply to
-// other pods with the same requests.
+// shows reports whether the node already has a container of the pod. Such a node refuses the pod, but this refusal does not apply
+// to other pods with the same requests.
 func (n *node) shows(p *Pod) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -91,8 +91,8 @@ type entry struct {
 	number int
 }
 
-// Start starts a search for a pod, which must not have held room (HeldOn). a is the ResultCache for the requests of this pod, with a size
-// of at least the number of nodes.
+// Start starts a search for a pod. No node may hold room for this pod (HeldOn). a is the ResultCache for the requests of this
+// pod, with a size of at least the number of nodes.
 func (r *TopK) Start(p *Pod, a *ResultCache) { r.pod, r.cache = p, a }
 
 // Add adds a node if the pod can fit on it. number identifies the node in the result of Best and in the ResultCache; it starts at 0 and

@@ -46,8 +46,9 @@ func (t *Trial) Add(p *Pod) {
 	t.added = append(t.added, p)
 }
 
-// Fits returns nil if a pod fits, otherwise the reason for the refusal. It also refuses a pod that fits as soon as the node reports the end
-// of deleted pods, because no other pod has to be preempted then. present are the UIDs of the existing pods, except for removed pods.
+// Fits returns nil if a pod fits, otherwise the reason for the refusal. It also refuses a pod that only has to wait for the node's
+// report that deleted pods have ended: such a pod must not preempt others. The parameter present has the UIDs of the pods that
+// exist, without the pods that this trial has removed.
 func (t *Trial) Fits(p *Pod, present map[string]bool) *Refusal {
 	deleted := t.cluster.deletedPods(t.node, present, t.removed)
 	t.node.mu.Lock()
@@ -77,8 +78,8 @@ func orWaiting(refusal *Refusal, blocked bool) *Refusal {
 	return refusal
 }
 
-// deletedPods returns the UIDs of the pods in the node's report that have been deleted. These are the leaving pods, and the node's pods
-// that are in neither present nor except: the caller can know about a deletion before the cluster does.
+// deletedPods returns the UIDs of the pods in the node's report that have been deleted. These are the pods in n.leaving, and
+// the pods of the node whose UIDs are in neither parameter: the caller can know about a deletion before the cluster does.
 func (c *Cluster) deletedPods(n *node, present, except map[string]bool) map[string]bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -116,8 +117,8 @@ func (n *node) fitsAfterDeletions(p *Pod, deleted map[string]bool) bool {
 	return refusal == nil
 }
 
-// copyWith returns a copy of the node. The copy lacks the pods whose UIDs are in without, and has the pods of others in addition. copyWith
-// also returns the kinds of reservations that have no room on the copy.
+// copyWith returns a copy of the node. The copy lacks the pods whose UIDs are in the parameter without, and has the additional
+// pods in others. copyWith also returns the kinds of reservations that have no room on the copy.
 func (n *node) copyWith(without map[string]bool, others []*Pod) (scratch *hybrid.Node, blocked blockedKinds) {
 	scratch = copyOf(n.base, without)
 	blocked = n.placeReservations(scratch, without)
@@ -131,7 +132,7 @@ func (n *node) copyWith(without map[string]bool, others []*Pod) (scratch *hybrid
 // blockedKinds describes the reservations for which a node has no room.
 type blockedKinds struct {
 	hasClaims bool // at least one has a claim
-	hasHeld   bool // at least one is only held, so that the node refuses all other pods (isClosed)
+	hasHeld   bool // at least one only holds room (isHeld), so that the node refuses all other pods (isClosed)
 }
 
 // placeReservations places the node's reservations and claims on a copy of the node, except for the reservations of some pods. It returns

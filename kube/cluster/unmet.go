@@ -21,7 +21,7 @@ func (n *node) takeUnmet() *Expired {
 	}
 	scratch := n.futureNode()
 	for i, r := range n.reserved {
-		if r.isHeld { // room that is only held is not promised
+		if r.isHeld { // a reservation that only holds room is never unmet
 			continue
 		}
 		other := *r
@@ -52,8 +52,8 @@ func (r *reservation) isKnownBlocked() bool {
 	return r.isOurs && r.isBlocked && (r.pod.Failed || r.acceptedVersion > 0 && r.node.version > max(r.acceptedVersion, r.missedVersion))
 }
 
-// accept records the lowest resource version of the pod at which its kubelet had accepted the pod. Lower versions can arrive later, because
-// versions go back when the cluster is restored from a backup.
+// accept records the lowest resource version of the pod at which its kubelet had accepted the pod. Lower versions can arrive
+// later, because versions decrease when the cluster is restored from a backup.
 func (r *reservation) accept(p *Pod) {
 	if p.Accepted > 0 && (r.acceptedVersion == 0 || p.Accepted < r.acceptedVersion) {
 		r.acceptedVersion = p.Accepted

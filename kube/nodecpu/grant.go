@@ -15,7 +15,7 @@ import (
 type Holder struct {
 	Pod       string // UID of the pod; "" for a container outside of Kubernetes
 	Container string
-	Held      bool   // the container has ended, and its CPUs are kept for a restart
+	Held      bool   // the container has ended, and Candor retains its CPUs for a restart
 	Sees      string // CPUs that the container sees, in the form of v1alpha1.Grant.Sees
 }
 
@@ -138,7 +138,7 @@ const (
 	maxName = 253 // of a container, in bytes; Kubernetes allows 63
 )
 
-// checkNames returns an error for names that would make the result of Holder.ID ambiguous.
+// checkNames returns an error if the names would make the result of Holder.ID ambiguous.
 func checkNames(t *v1alpha1.Grant) error {
 	switch {
 	case len(t.Pod) > maxUID || strings.Contains(t.Pod, "/"):
@@ -149,8 +149,8 @@ func checkNames(t *v1alpha1.Grant) error {
 	return nil
 }
 
-// check returns an error for a grant that no agent would report. It checks each grant by itself; hybrid.Node.Restore then checks the grants
-// together.
+// check returns an error if no agent would report the grant. It checks each grant by itself; hybrid.Node.Restore then checks the
+// grants together.
 func check(g *hybrid.Grant, n *hybrid.Node) error {
 	usable, machine := n.Usable(), n.Machine()
 	all := hybrid.Milli(1000 * (machine.Online.Count() + machine.Offline.Count()))

@@ -184,7 +184,7 @@ func addCPUs(m *topology.Machine, speeds string) error {
 }
 
 // topSpeed is the speed of the fastest kind of cores in a report. Each further kind has half the speed of the kind
-// before it, so that also schedulers of older versions distinguish the kinds.
+// before it. Schedulers of older versions, too, separate kinds that differ this much.
 const topSpeed = 1024
 
 // reportedSpeeds formats a speed for the CPUs of each kind of cores, such as "0-15:1024 16-23:512", or returns "" if all

@@ -11,8 +11,9 @@ import (
 // maxExponent bounds the exponent of an amount. No real amount has an exponent above 30 or below -30.
 const maxExponent = 30
 
-// Amount parses an amount of a resource in Kubernetes' format, such as 1500m or 2Gi. Exponents above 30 count as 30, and exponents
-// below -30 as -30, because the text is untrusted: Kubernetes' own code takes forever to compare 1e999999999 with 1.
+// Amount parses an amount of a resource in Kubernetes' format, such as 1500m or 2Gi. Amount replaces exponents above 30 by 30,
+// and exponents below -30 by -30, because the text is untrusted: Kubernetes' own code would practically never finish comparing
+// 1e999999999 with 1.
 func Amount(text string) (resource.Quantity, error) {
 	if at := strings.LastIndexAny(text, "eE"); at >= 0 {
 		e, err := strconv.Atoi(text[at+1:])

@@ -31,8 +31,8 @@ type ContainerValues struct {
 	Values    profile.Values
 }
 
-// Read returns the demand of a pod. The demand omits preserved containers, and containers that have ended and will not restart. An error
-// names the invalid setting.
+// Read returns the demand of a pod. The demand omits containers with the setting preserve, and containers that have ended and
+// will not restart. An error names the invalid setting.
 func Read(p *Pod, beside Context) (*Demand, error) {
 	says := &profile.Pod{Annotations: p.Metadata.Annotations, Labels: p.Metadata.Labels}
 	a := &Demand{}
@@ -45,7 +45,7 @@ func Read(p *Pod, beside Context) (*Demand, error) {
 		}
 		a.Containers = append(a.Containers, ContainerValues{c.Name, r.Values})
 		for _, line := range r.Conflicts {
-			if !slices.Contains(a.Conflicts, line) { // otherwise another container already has this conflict
+			if !slices.Contains(a.Conflicts, line) { // several containers can have the same conflict
 				a.Conflicts = append(a.Conflicts, line)
 			}
 		}
@@ -69,8 +69,9 @@ func Read(p *Pod, beside Context) (*Demand, error) {
 	return a, err
 }
 
-// ReadBound returns the demand of a bound pod. Only its annotations determine the settings, because the scheduler writes all settings into
-// the annotations. If the annotations are invalid, ReadBound uses the default settings; the node reports the error.
+// ReadBound returns the demand of a bound pod. Only the pod's annotations determine the settings, because the scheduler writes
+// all settings into the annotations. If the annotations are invalid, ReadBound uses the default settings; the node reports the
+// error.
 func ReadBound(p *Pod) (*cluster.Pod, error) {
 	a, err := Read(p, Context{})
 	if err != nil {
@@ -84,7 +85,7 @@ func ReadBound(p *Pod) (*cluster.Pod, error) {
 	return a.Pod, nil
 }
 
-// isRunning reports whether at least one of the planned lasting containers runs.
+// isRunning reports whether any container in planned.Lasting is running. These containers do not run to completion.
 func (p *Pod) isRunning(planned *cluster.Pod) bool {
 	return slices.ContainsFunc(planned.Lasting(), func(r hybrid.Request) bool {
 		s := p.status(nodecpu.HolderOf(r.ID).Container)

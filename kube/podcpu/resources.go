@@ -58,9 +58,9 @@ func (r *Resources) requests() List {
 }
 
 // cpuOf returns the CPU limit and request of a container. A missing request defaults to the limit. During a resize, the request is the
-// maximum of the desired value and the value that the kubelet has accepted, or the accepted value if the resize is infeasible. If the limit
-// equals the desired request, it changes together with the request. The actual values in the status do not count, because they contain the
-// CPU weights that candor nri sets.
+// maximum of the desired value and the value that the kubelet has accepted, or the accepted value if the resize is infeasible. If
+// the limit equals the desired request, cpuOf returns the same value for both. It ignores the actual values in the status,
+// because they contain the CPU weights that candor nri sets.
 func (p *Pod) cpuOf(c *Container) (limit, request hybrid.Milli) {
 	limit, request = c.Resources.Limits.MilliCPU(), c.Resources.Requests.MilliCPU()
 	if limit > 0 {

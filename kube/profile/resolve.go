@@ -22,7 +22,7 @@ type Container struct {
 type Resolved struct {
 	Values   Values        // as text
 	Settings kube.Settings // the same settings, parsed
-	// Conflicts has a line for each setting for which profiles have different values. The strictest value counts.
+	// Conflicts has a line for each setting for which profiles have different values. Settings has the strictest of these values.
 	Conflicts []string
 }
 

@@ -8,8 +8,8 @@ import (
 )
 
 // compareAllocatable logs a difference between the kubelet's allocatable CPU and the CPU that Candor can allocate. With more allocatable
-// CPU, kube-scheduler would place pods that Candor refuses. With less allocatable CPU, CPUs would stay unused. It logs each difference
-// once.
+// CPU, kube-scheduler would place pods that Candor refuses. With less allocatable CPU, CPUs would stay unused. compareAllocatable
+// logs each difference once.
 func (p *Publisher) compareAllocatable(ctx context.Context, s *v1alpha1.NodeCPUStatus) {
 	allocatable, err := p.api.allocatable(ctx)
 	if err != nil || allocatable == 0 {

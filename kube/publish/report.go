@@ -66,8 +66,8 @@ const startTime = 10 * time.Second
 
 // sees returns the CPUs that a container sees, in the form of v1alpha1.Grant.Sees. online is the number of online CPUs of the machine.
 //
-// The affinity counts as the CPUs of the grant, so that the result depends on the files only. A container can restrict its affinity at any
-// time, and each change of the report causes a write.
+// The result uses the CPUs of the grant instead of the container's actual affinity. A container can restrict its affinity at any
+// time, and each such change in the report would cause a write.
 func sees(g *host.Grant, o *host.Observation, online int) string {
 	o.Widen(g.CPUs)
 	seen, planned := o.Summary(), g.CPUs.Count()

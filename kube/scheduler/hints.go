@@ -46,8 +46,8 @@ func (p *Plugin) afterProfile(_ klog.Logger, pod *v1.Pod, before, after any) (fw
 	return queueIf(exists && changed.GetNamespace() == pod.Namespace), nil
 }
 
-// afterReport queues a refused pod if it fits on a node after the node's new report. If a newer report is already known, that report's
-// event will queue the pod.
+// afterReport queues a refused pod if it fits on a node after the node's new report. If the cluster already has a newer report,
+// afterReport evaluates the pod with the newer report.
 func (p *Plugin) afterReport(_ klog.Logger, pod *v1.Pod, before, after any) (fwk.QueueingHint, error) {
 	u, ok := after.(*unstructured.Unstructured)
 	if !ok {

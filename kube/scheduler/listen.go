@@ -88,9 +88,9 @@ func (s *shared) isSynced() bool {
 // maxSyncWait bounds the time after the start for which pods wait for the initial objects.
 const maxSyncWait = 10 * time.Second
 
-// awaitSync waits until isSynced returns true, and reports whether it did. Before that, the plugin would have to refuse the pod, which
-// would delay the pod until its next retry. Later than maxSyncWait after the start, awaitSync does not wait, because a wait also delays
-// the pods of other profiles.
+// awaitSync waits until isSynced returns true, and reports whether it did. Without the wait, PreFilter would have to refuse the
+// pod, and kube-scheduler would retry the pod only later. Once maxSyncWait has passed since the start, awaitSync no longer waits,
+// because a wait also delays the pods of other profiles.
 func (s *shared) awaitSync(ctx context.Context) bool {
 	if s.isSynced() {
 		return true

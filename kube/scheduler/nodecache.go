@@ -79,7 +79,7 @@ func (s *nodeCache) release() {
 
 // update replaces the cached nodes that differ from the nodes of a snapshot.
 func (s *nodeCache) update(c *cluster.Cluster, nodes []fwk.NodeInfo) {
-	if len(s.nodes) != len(nodes) || len(s.zones) > len(nodes) { // the second condition bounds the zones of deleted nodes
+	if len(s.nodes) != len(nodes) || len(s.zones) > len(nodes) { // more zones than nodes: some zones have no nodes any more
 		s.nodes, s.zones = make([]cachedNode, len(nodes)), map[string]*cluster.TopK{}
 	}
 	for i, node := range nodes {

@@ -36,8 +36,8 @@ func boundPod(pod *v1.Pod) (*cluster.Pod, error) {
 	return p, nil
 }
 
-// createFailed is the kubelet's reason for a container that the runtime did not create, for example because a plugin of the runtime such as
-// candor nri refused it.
+// createFailed is the kubelet's reason for a container that the runtime did not create. An example is a container that a plugin
+// of the runtime, such as candor nri, has refused.
 const createFailed = "CreateContainerError"
 
 func hasFailed(c v1.ContainerStatus) bool {

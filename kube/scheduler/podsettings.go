@@ -30,8 +30,8 @@ func (n *podSettings) add(container string, values profile.Values) {
 	n.names, n.values[container] = append(n.names, container), all
 }
 
-// missing returns the annotations to add to the pod. For a setting with the same value in all containers, this is one annotation for the
-// whole pod, otherwise an annotation for each container.
+// missing returns the annotations to add to the pod. A setting with the same value in all containers needs an annotation for the
+// whole pod. Other settings need an annotation for each container.
 func (n *podSettings) missing() map[string]string {
 	missing := map[string]string{}
 	for _, setting := range kube.Names() {

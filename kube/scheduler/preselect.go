@@ -43,7 +43,7 @@ func (p *Plugin) preselect(cycle fwk.CycleState, pod *v1.Pod, demand *podDemand,
 	w.log = p.log
 	best := p.nodeCache.best(p.cluster, nodes, demand.Pod, w, maxNodes)
 	if len(best) == 0 {
-		return nil // the evaluation of all nodes collects their reasons for the refusal
+		return nil // kube-scheduler evaluates all nodes, and collects the reasons for their refusals
 	}
 	result := &fwk.PreFilterResult{NodeNames: make(sets.Set[string], len(best))}
 	for _, at := range best {
@@ -86,7 +86,8 @@ func hasHostPort(c v1.Container) bool {
 }
 
 // canPreselect reports whether the profile allows a preselection. The profile needs the plugins whose checks the preselection
-// anticipates. Candor's PostFilter must run before preemption, because it retries the pod on the nodes that the preselection omitted.
+// anticipates. Candor's PostFilter must run before preemption: first the pod must be tried on the nodes that the preselection
+// omitted.
 func (p *Plugin) canPreselect() bool {
 	profile, ok := p.handle.(interface{ ListPlugins() *config.Plugins })
 	if !ok {

@@ -8,10 +8,10 @@ import (
 )
 
 // Reports and profiles arrive in two ways: from the plugin's own informers, and from kube-scheduler's informers, which can be ahead
-// (hints.go). So an object is stored only if its version is newer than the known version. Two faults remain: a late event can bring back a
-// deleted object, and versions go back when the cluster is restored from a backup of etcd. The stores of the plugin's own informers do not
-// have these faults. So if a known object differs from the store at two consecutive ticks, reconcile replaces it by the object in the
-// store.
+// (hints.go). So an object is stored only if its version is newer than the known version. Two faults remain: a late event can
+// bring back a deleted object, and versions decrease when the cluster is restored from a backup of etcd. The stores of the
+// plugin's own informers do not have these faults. So if a known object differs from the store at two consecutive ticks,
+// reconcile replaces it by the object in the store.
 
 // reconcile replaces known objects that differ from the informers' stores, and forgets deleted objects.
 func (s *shared) reconcile() {
@@ -50,8 +50,9 @@ type staleFinder struct {
 	versions map[string]uint64 // the known versions of the objects that differed at the last tick
 }
 
-// find returns the keys of the objects whose known version differs from the version in the store, and already differed at the last tick
-// while the known version was the same. An object that is unknown, or not in the store, counts as version 0.
+// find returns the keys of the stale objects. An object is stale if its known version differs from the version in the store,
+// already differed at the last tick, and has not changed since. The version of an object that is unknown, or not in the store, is
+// 0.
 func (s *staleFinder) find(known map[string]uint64, store cache.Store) (keys []string) {
 	before := s.versions
 	s.versions = map[string]uint64{}

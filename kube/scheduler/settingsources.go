@@ -100,8 +100,8 @@ func (p *settingSources) forget(key string) {
 	delete(p.profiles[namespace], name)
 }
 
-// sweep removes the profiles that were deleted before the last sweep. Deleted profiles are kept for this time so that late events cannot
-// restore them.
+// sweep removes the profiles that were deleted before the last sweep. sweep retains a deleted profile until then, so that late
+// events cannot restore the profile.
 func (p *settingSources) sweep() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

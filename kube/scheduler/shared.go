@@ -25,13 +25,13 @@ type shared struct {
 	options  options
 	cluster  *cluster.Cluster
 	sources  settingSources
-	fullScan uidSet
+	fullScan uidSet // pods that kube-scheduler must evaluate on all nodes (see preselect.go)
 	pods     corelisters.PodLister
 	nodes    corelisters.NodeLister
 	events   events.EventRecorderLogger
 	freed    freedNodes
 	queue    fwk.PodActivator
-	synced   []func() bool // the plugin decides only if all return true
+	synced   []func() bool // the plugin makes no decision until all of these functions return true
 
 	reports, profiles           cache.Store // stores of the plugin's own informers
 	staleReports, staleProfiles staleFinder // only used by the goroutine of tick

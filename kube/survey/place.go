@@ -26,9 +26,9 @@ type Candidate struct {
 	Node       string       `json:"node"`
 	Place      int          `json:"place,omitempty"` // rank from 1, equal for equally good nodes; 0: the pod does not fit
 	Reason     string       `json:"reason,omitempty"`
-	Containers []Allocation `json:"containers,omitempty"` // of the lasting containers; none on a node without Candor
-	Shared     hybrid.Milli `json:"sharedMilli"`          // shared time that the pod adds
-	Moves      int          `json:"moves"`                // moved fractions of other pods
+	Containers []Allocation `json:"containers,omitempty"` // without containers that run to completion; none on a node without Candor
+	Shared     hybrid.Milli `json:"sharedMilli"`          // shared time that the pod adds to hybrid.Node.Shared
+	Moves      int          `json:"moves"`                // number of fractions of other pods that move
 
 	rank fleet.Rank
 }

@@ -40,8 +40,8 @@ type Node struct {
 	Name    string
 	CPUs    *hybrid.Node // from the node's report; nil if there is no valid report
 	Problem string       // reason why CPUs is nil
-	// SeenCPUs has the CPUs that a container sees, by container ID. It lacks the containers that see the CPUs of their class's default
-	// view.
+	// SeenCPUs has the CPUs that a container sees, by container ID. It lacks the containers that see the default number of CPUs of
+	// their class.
 	SeenCPUs map[string]view.Summary
 
 	uid               types.UID
@@ -74,8 +74,8 @@ type taint struct {
 // nodeCPUsPath is the path of the reports in the API.
 var nodeCPUsPath = "/apis/" + v1alpha1.GroupVersion.String() + "/" + v1alpha1.NodeCPUs
 
-// Read reads the reports, the nodes and the pods. It reads the reports first, so that a pod that is bound in the meantime is added to its
-// node's report and not missed.
+// Read reads the reports, the nodes and the pods. It reads the reports before the pods. So the list of pods contains each pod
+// that is bound after the reports were read, and Read adds such a pod to its node.
 func Read(ctx context.Context, c *apiserver.Client) (*Survey, error) {
 	reports, err := apiserver.List[v1alpha1.NodeCPU](ctx, c, nodeCPUsPath)
 	if apierrors.IsNotFound(err) {
@@ -142,12 +142,19 @@ func (n *Node) addReport(c *cluster.Cluster, r *v1alpha1.NodeCPU, now time.Time)
 	}
 }
 
+// noViewNote is the note on a sensitive container whose files show other CPUs than its affinity. A report does not have the view
+// that the container should have.
+const noViewNote = "no view is mounted: restart it to mount the view, unless its view is affinity"
+
 // seenIn returns the CPUs that containers of a report see. It skips invalid texts, which no agent writes.
 func seenIn(s *v1alpha1.NodeCPUStatus) map[string]view.Summary {
 	seen := map[string]view.Summary{}
 	for i := range s.Grants {
 		g := &s.Grants[i]
 		if summary, ok := view.ParseSummary(g.Sees); ok {
+			if g.Class == hybrid.Sensitive.String() && summary.Files > 0 && summary.Affinity != summary.Files {
+				summary.Note = noViewNote
+			}
 			seen[nodecpu.Holder{Pod: g.Pod, Container: g.Container}.ID()] = summary
 		}
 	}
@@ -195,7 +202,7 @@ func (n *Node) addPod(p *podcpu.Pod) {
 	}
 }
 
-// Names maps the ID of each container in a report to the names of its namespace, pod and container.
+// Names maps the IDs of the containers of all pods (nodecpu.Holder.ID) to the names of their namespace, pod and container.
 func (s *Survey) Names() map[string]podname.Name {
 	names := map[string]podname.Name{}
 	for i := range s.pods {

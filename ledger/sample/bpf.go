@@ -106,7 +106,7 @@ func (s *bpfSampler) watch(pid int, open *openFiles) error {
 	return nil
 }
 
-// read returns the samples of a process since it was attached.
+// read returns the samples of a process since its attachment.
 func (s *bpfSampler) read(pid int, at time.Time) (counts, error) {
 	if at != s.readAt {
 		err := errors.Join(s.works.read(s.objects.Daemons, len(s.threads)), s.ios.read(s.objects.Files, s.countFiles()))

@@ -21,7 +21,8 @@ type sampler interface {
 	detach(pid int)
 	// watch counts the reads and writes of the given open files of a process. It ends the count for all other files of the process.
 	watch(pid int, open *openFiles) error
-	// read returns the samples of a process. Calls with the same time can use one reading of the kernel's counters.
+	// read returns the samples of a process. Calls with the same value of the parameter at can share a reading of the kernel's
+	// counters.
 	read(pid int, at time.Time) (counts, error)
 	Close() error
 }

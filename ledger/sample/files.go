@@ -23,7 +23,7 @@ type fileKey struct {
 	Inode   uint64
 }
 
-// A fileUse holds the container of a file, and the kinds of a helper's reads and writes of the file.
+// A fileUse holds the container of a file, and the kinds of helper work to which reads and writes of the file belong.
 type fileUse struct {
 	container string // "": a log whose container is not known
 	read      ledger.Kind
@@ -87,8 +87,8 @@ func (p podContainer) logDirectory() string {
 
 const maxConfig = 4 << 20 // maximum number of bytes to read from a bundle's config.json
 
-// readPodContainer reads the pod of a container from the annotations that containerd writes to its bundle. It reads the bundle in the
-// file system of the shim, because this process can run in a container.
+// readPodContainer reads the pod of a container from the annotations that containerd writes to its bundle. It reads the bundle in
+// the file system of the shim, because candor itself can run in a container.
 func readPodContainer(shim int, bundle string) (podContainer, bool) {
 	text, err := fileio.ReadInRoot(procDir(shim)+"/root", filepath.Join(bundle, "config.json"), maxConfig)
 	if err != nil {
@@ -116,12 +116,13 @@ func parsePodContainer(text []byte) (p podContainer, ok bool) {
 // of descriptors can stay the same. Later updates inspect the descriptors only if their number has changed.
 const settlingUpdates = 5
 
-// An openFiles finds the files of containers that a helper has open. It inspects a descriptor again only if its link changes, or
-// after a while: a rotated log has the same link, and another inode.
+// An openFiles finds the files of containers that a helper has open. It inspects a descriptor again if the link of the descriptor
+// has changed. After a while it also inspects the unchanged descriptors of containers and logs, because a rotated log has the
+// same link but another inode.
 type openFiles struct {
 	known   map[string]openFile // by descriptor
 	used    map[fileKey]fileUse // result of uses; nil: not computed since the last change
-	updates int                 // updates that inspected the descriptors
+	updates int                 // number of updates that inspected the descriptors
 }
 
 type openFile struct {
@@ -224,7 +225,7 @@ func inspect(pid int, descriptor, link string) (file openFile) {
 	return file
 }
 
-// mountDevices holds the devices of mounts by the IDs of the mounts. With it, an update reads the mount table at most once for each mount.
+// mountDevices maps the IDs of mounts to their devices, so that an update reads the mount table at most once for each mount.
 type mountDevices map[uint64]uint32
 
 // resolve sets the device of a log to the device of the kernel's super block (s_dev), which the BPF program reads. For a regular file

@@ -81,14 +81,7 @@ func TestRotatedLog(t *testing.T) {
 	if err := os.Rename(name, name+".1"); err != nil {
 		t.Fatal(err)
 	}
-	next, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Dup3(int(next.Fd()), int(log.Fd()), unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
-	next.Close()
+	createOver(t, name, log)
 	if got := inode(unknownEvery); got != before {
 		t.Errorf("without unknown writes: got inode %d, want %d as before", got, before)
 	}
@@ -110,6 +103,38 @@ func TestRotatedLog(t *testing.T) {
 	if n := len(inspections); n < 5 || inspections[n-1]-inspections[n-2] < inspectEvery {
 		t.Errorf("inspections after %v", inspections)
 	}
+	// After a new file, they are frequent again.
+	if err := os.Rename(name, name+".2"); err != nil {
+		t.Fatal(err)
+	}
+	last := createOver(t, name, log)
+	for at := time.Minute; a.patience > unknownEvery && at < 2*time.Minute; at += time.Second {
+		a.unknown = maxUnknown
+		if got := inode(at); a.unknown == 0 && got != last {
+			t.Errorf("after the second rotation: got inode %d, want %d", got, last)
+		}
+	}
+	if a.patience != unknownEvery {
+		t.Errorf("after a new file: got %v until the next early inspection, want %v", a.patience, unknownEvery)
+	}
+}
+
+// createOver creates a file and lets the descriptor of another file refer to it. It returns the inode.
+func createOver(t *testing.T, name string, old *os.File) (inode uint64) {
+	t.Helper()
+	next, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if err := unix.Dup3(int(next.Fd()), int(old.Fd()), unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(next.Fd()), &st); err != nil {
+		t.Fatal(err)
+	}
+	return st.Ino
 }
 
 func FuzzContainerFile(f *testing.F) {

@@ -188,7 +188,7 @@ const inspections = 2
 
 // scan adds the new helpers, and returns the helpers that have ended. If rescan is true, scan inspects all processes again,
 // because a process ID can be reused between two scans, and a helper can execute another program. isIdle reports that no process
-// and no thread has started since the scan before the last one.
+// and no thread has started since the scan before the previous scan.
 func (t *processTable) scan(rescan bool) (ended []*process, isIdle bool, err error) {
 	for _, p := range t.endedHelpers(rescan) {
 		unix.Close(p.pidfd)

@@ -157,7 +157,7 @@ func openRing(tid int) (*ring, error) {
 var argumentRegister = map[string]uint{"amd64": 5, "arm64": 0}
 
 func (r *ring) close() {
-	_ = unix.Munmap(r.memory) // otherwise the mapping lasts until this process ends
+	_ = unix.Munmap(r.memory) // after an error, the mapping lasts until this process ends
 	unix.Close(r.fd)
 }
 

@@ -37,12 +37,12 @@ var _ ledger.Source = (*Source)(nil)
 // An account is the measurement of a helper.
 type account struct {
 	*process
-	time    time.Duration // CPU time that is booked
+	time    time.Duration // CPU time of the helper at the last call of advance
 	files   openFiles
 	uses    map[fileKey]fileUse
 	before  counts
 	samples ledger.Samples // with decreasing weights
-	served  []string       // containers in the last cycle
+	served  []string       // IDs of the containers that the helper served in the last cycle
 	sampled bool
 	// attached reports that the last attach of the sampler succeeded.
 	attached bool
@@ -51,7 +51,7 @@ type account struct {
 	agedAt   time.Time // time of the last cycle that read the samples
 
 	inspected time.Time     // time of the last inspection of all descriptors
-	unknown   uint64        // samples of writes to unknown files since then
+	unknown   uint64        // samples of writes to unknown files since the last inspection
 	patience  time.Duration // time between two early inspections
 }
 
@@ -60,10 +60,11 @@ const (
 	inspectEvery = 10 * time.Second // all descriptors of daemons are inspected again
 	rescanEvery  = time.Minute      // all processes, and the descriptors of shims, are inspected again
 	// A daemon that writes to unknown files is inspected early, because a log can have been rotated: after maxUnknown samples of such
-	// writes, and at least unknownEvery after the last inspection. If an early inspection finds no new file, the next is later.
+	// writes, and at least unknownEvery after the last inspection. If an early inspection finds no new file, the time until the next
+	// early inspection doubles, up to inspectEvery.
 	maxUnknown   = 10
 	unknownEvery = 2 * time.Second
-	memory       = 5 * time.Second // a sample counts 1/e after this time
+	memory       = 5 * time.Second // the weight of a sample falls to 1/e after this time
 	// minSampledShare is the lowest CPU use, in CPUs, for which the shim of a pod is sampled. A shim without output uses less.
 	minSampledShare = 0.001
 )
@@ -142,7 +143,7 @@ type cycle struct {
 	now    time.Time
 	again  bool // inspect all descriptors of daemons again
 	rescan bool // inspect all descriptors of shims again
-	known  bool // do not look for new descriptors
+	known  bool // only read the known helpers: do not look for new descriptors
 	isIdle bool // no process and no thread has started lately, so shims have no new descriptors
 	isNew  bool // containers have started or ended before this cycle
 	owners *owners
@@ -214,7 +215,7 @@ func (s *Source) end(pid int) {
 // findOwners collects the log directories and the pipes of containers.
 func (s *Source) findOwners() *owners {
 	o := &owners{logs: map[string]string{}, pipes: map[uint64]string{}}
-	bundles := map[string]int{} // a shim by the directory of its bundles
+	bundles := map[string]int{} // maps the directory of a shim's bundles to the process ID of the shim
 	for pid, a := range s.helpers {
 		if a.bundles != "" {
 			bundles[a.bundles] = pid
@@ -337,7 +338,7 @@ func (s *Source) sample(a *account, c *cycle, share float64) error {
 	if !a.sampled && a.isShim() && (!a.isRead || share < minSampledShare) {
 		return nil
 	}
-	if !c.isIdle || !a.attached { // otherwise no thread has started
+	if !c.isIdle || !a.attached { // in an idle cycle, the attached events cover all threads
 		a.sampled = true // true even if attach fails, so that end detaches the threads that are attached
 		err := s.sampler.attach(a.PID)
 		a.attached = err == nil

@@ -70,7 +70,7 @@ func (t *bpfTracer) read() (map[account]uint64, counters, error) {
 		}
 		accounts[account{key.Payer, key.Owner, key.Caused != 0}] = sum
 	}
-	// A program that fills the map can interrupt the iteration; the accounts so far are right.
+	// The iteration can end early while the BPF programs add accounts. The accounts that it has returned are correct.
 	if err := entries.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
 		return nil, counters{}, fmt.Errorf("cannot read the softirqs: %w", err)
 	}

@@ -1,4 +1,4 @@
-// Package softirq measures the CPU time that received packets take: a [Source] for package ledger.
+// Package softirq measures the CPU time of received packets, and has a [Source] of this CPU time for package ledger.
 //
 // The kernel receives packets in softirqs. A softirq interrupts a task, and the scheduler counts the time of the softirq as CPU time
 // of the task:

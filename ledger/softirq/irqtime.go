@@ -14,8 +14,8 @@ import (
 
 // accountsInterrupts reports whether the kernel counts the time of interrupts separately, and not as CPU time of tasks. This needs
 // CONFIG_IRQ_TIME_ACCOUNTING, with which struct rq has the field prev_irq_time (kernel/sched/sched.h), and a reliable clock at run time
-// (sched_clock_irqtime in kernel/sched/cputime.c). Without the clock, the kernel finds no time in hard interrupts, because a tick cannot
-// interrupt them: their sum in /proc/stat stays 0.
+// (sched_clock_irqtime in kernel/sched/cputime.c). Without the clock, the kernel measures time by ticks. A tick cannot interrupt
+// a hard interrupt, so the time in hard interrupts stays 0 in /proc/stat.
 func accountsInterrupts() (bool, error) {
 	hasField, err := hasIRQTime()
 	if err != nil || !hasField {

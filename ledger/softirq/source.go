@@ -51,7 +51,7 @@ type account struct {
 
 // counters are sums over all CPUs since the start. Times are in nanoseconds.
 type counters struct {
-	unowned  uint64 // time of softirqs without a packet, except sent
+	unowned  uint64 // time of softirqs without a packet, except the time in the field sent
 	sent     uint64 // time of softirqs without a packet that interrupt a system call on a socket
 	overflow uint64 // time of accounts for which the map has no space
 	packets  uint64
@@ -180,7 +180,8 @@ const (
 	minList   = 2 * time.Second  // unknown namespaces and cgroups cause a new list only after this time
 )
 
-// refresh lists the containers again if accounts have unknown namespaces or cgroups. After an error, the old list is used.
+// refresh lists the containers again if the list is older than listEvery, or if accounts have unknown namespaces or cgroups.
+// After an error, the old list is used.
 func (s *Source) refresh(accounts map[account]uint64, now time.Time) error {
 	age := now.Sub(s.places.listed)
 	if age < minList || age < listEvery && !s.places.misses(accounts) {

@@ -26,8 +26,8 @@ type limit struct {
 
 func words(pattern string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(` + pattern + `)\b`) }
 
-// The rates are those of well-written code of this field, with some room. The last pattern finds the usual replacements of the
-// first word.
+// The limits are slightly above the rates of well-written code of this field. The last pattern finds phrases that often replace
+// the first word.
 var limits = []limit{
 	{"what", words(`what`), 1},
 	{"who, somebody, nobody", words(`who|somebody|nobody|whoever`), 0.4},

@@ -1,5 +1,6 @@
 // Command init is the first program of a guest. It mounts the usual file systems, runs the commands of the guest's plan one after
-// another, and reports their output and results on the second serial port. As a service of systemd, it mounts nothing.
+// another, and reports their output and results on the second serial port. In a guest with systemd, init is a service instead,
+// and mounts nothing.
 package main
 
 import (
@@ -63,7 +64,7 @@ func setUp(isPID1 bool) (report.Plan, error) {
 	return plan, busybox()
 }
 
-// startCPUs starts the CPUs that the kernel has not started, because its command line contains maxcpus=1.
+// startCPUs starts the CPUs that the kernel has not started. The command line of the kernel contains maxcpus=1.
 func startCPUs() error {
 	files, err := filepath.Glob("/sys/devices/system/cpu/cpu*/online")
 	for _, f := range files {

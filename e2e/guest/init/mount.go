@@ -111,7 +111,8 @@ func makeGroup(dir, file, value string) error {
 	return os.WriteFile(dir+"/"+file, []byte(value), 0)
 }
 
-// busybox creates links to busybox for its programs that the guest lacks. It does nothing if the guest has no busybox.
+// busybox creates links to busybox for those programs of busybox that the guest lacks. It does nothing if the guest has no
+// busybox.
 func busybox() error {
 	const path = "/bin/busybox"
 	if _, err := os.Stat(path); err != nil {

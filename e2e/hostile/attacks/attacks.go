@@ -121,7 +121,8 @@ func growProcesses(n int) {
 	reportReady()
 }
 
-// growGroups creates n cgroups in the cgroup of this process, in every hierarchy in which this cgroup is not the root cgroup.
+// growGroups creates n cgroups in the cgroup of this process, in every hierarchy in which the path of this cgroup contains
+// candor-hostile.
 func growGroups(n int) {
 	text, err := os.ReadFile("/proc/self/cgroup")
 	check(err)

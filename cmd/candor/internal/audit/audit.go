@@ -29,9 +29,11 @@ type Container struct {
 	CPUs      cpuset.Set // cpuset of the cgroup
 	Affinity  cpuset.Set // widest affinity of the container's processes
 	Sees      int        // number of CPUs in Affinity
-	SeesFiles int        // number of CPUs in the files of /proc and /sys; 0: unknown, or without a call of Observe
+	SeesFiles int        // number of CPUs in the files of /proc and /sys; 0: unknown, or Observe was not called
 	Memory    Memory
-	Limit     hybrid.Milli // smallest limit of the cgroup and the cgroups above; 0: no limit
+	// Observed has the CPUs that the container sees; zero: unknown, or Observe was not called.
+	Observed view.Observation
+	Limit    hybrid.Milli // smallest limit of the cgroup and its ancestors; 0: no limit
 	// LimitedBy is the path of the cgroup with this limit. Periods, Throttled and ThrottledTime are counters of that cgroup.
 	LimitedBy     string
 	Main          int // ID of the first process
@@ -88,7 +90,7 @@ func read(tree *cgroup.Tree, p place, taken map[int]bool) (*Container, error) {
 	return c, c.measure(tree)
 }
 
-// members holds facts about the processes of a container, at most cgroup.MaxProcesses of them.
+// members holds facts about the processes of a container. It covers at most cgroup.MaxProcesses processes.
 type members struct {
 	parents map[int]int // parent of each process, by process ID
 	threads int         // threads of all processes
@@ -126,7 +128,7 @@ func processes(tree *cgroup.Tree, p place, taken map[int]bool) (*members, error)
 		}
 		m.parents[pid] = status.Parent
 		m.threads += status.Threads
-		// The list of allowed CPUs in the status can contain CPUs that are offline.
+		// The affinity comes from the system call, because Cpus_allowed in the status can contain offline CPUs.
 		if cpus, err := procfs.Affinity(pid); err == nil && cpus.Count() > m.widest.Count() {
 			m.widest = cpus
 		}
@@ -134,7 +136,7 @@ func processes(tree *cgroup.Tree, p place, taken map[int]bool) (*members, error)
 	return m, nil
 }
 
-// Observe sets Sees and SeesFiles of each container. views is the directory with the views of Candor's containers.
+// Observe sets Sees, SeesFiles and Observed of each container. views is the directory with the views of Candor's containers.
 func Observe(all []Container, views string) {
 	for i := range all {
 		c := &all[i]
@@ -145,7 +147,7 @@ func Observe(all []Container, views string) {
 		o.Widen(c.Affinity)
 		o.WidenByThreads(c.Main, c.CPUs)
 		s := o.Summary()
-		c.Sees, c.SeesFiles = s.Affinity, s.Files
+		c.Sees, c.SeesFiles, c.Observed = s.Affinity, s.Files, o
 		c.Memory.see(&o, views)
 	}
 }

@@ -9,9 +9,9 @@ import (
 // Gain estimates whether a container would gain from a view that matches its limit.
 type Gain string
 
-// Gains.
+// The estimates; Container.Gain returns No in all other cases.
 const (
-	Likely Gain = "likely" // the container has more threads than CPUs in its limit, and is throttled
+	Likely Gain = "likely" // the container has more threads than CPUs in its limit, and was throttled
 	Maybe  Gain = "maybe"  // the container has more threads than CPUs in its limit, and was not throttled
 	No     Gain = "no"
 )

@@ -38,7 +38,8 @@ func Networks(tree *cgroup.Tree) ([]softirq.Container, error) {
 // maxParents bounds the processes of a container for which readNetwork reads the parent process, to find the monitor.
 const maxParents = 64
 
-// readNetwork reads a container. Like read, it updates taken, and returns nil for some containers (see read).
+// readNetwork reads the container of a cgroup. It returns nil for a cgroup without processes and for the pause container of a pod.
+// The function read describes the parameter taken.
 func readNetwork(tree *cgroup.Tree, p place, taken map[int]bool) (*softirq.Container, error) {
 	pids, err := tree.EngineGroup("audit", p.path).Processes()
 	if err != nil {

@@ -74,8 +74,8 @@ func find(tree *cgroup.Tree) ([]place, error) {
 	return places, nil
 }
 
-// innermostFirst returns the given cgroups and all their ancestors, the deepest first. A container's cgroup may be an ancestor of the
-// cgroups of its processes.
+// innermostFirst returns the given cgroups and all their ancestors, the deepest first. The ancestors are included because the
+// cgroup of a container can have no processes itself, but child cgroups with processes.
 func innermostFirst(paths []string) []string {
 	seen := map[string]bool{"/": true}
 	for _, path := range paths {

@@ -1,6 +1,7 @@
 package cpumap
 
 import (
+	"cmp"
 	"io"
 	"slices"
 	"strconv"
@@ -45,12 +46,13 @@ type documentPools struct {
 }
 
 type documentContainer struct {
-	ID string `json:"id"`
+	ID          string `json:"id"`
+	DisplayName string `json:"name"`
 	podname.Name
 	Class     hybrid.Class            `json:"class"`
 	Policy    hybrid.Policy           `json:"policy"`
 	Topology  hybrid.TopologyPolicy   `json:"topology"`
-	Limit     hybrid.Milli            `json:"limitMilli"` // 0: none
+	Limit     hybrid.Milli            `json:"limitMilli"` // 0: no limit
 	CPUs      cpuset.Set              `json:"cpus"`
 	Exclusive cpuset.Set              `json:"exclusive"`
 	Fractions map[string]hybrid.Milli `json:"fractionsMilli,omitzero"` // absent for a flexible container
@@ -101,7 +103,8 @@ func (m *Map) Document() *Document {
 }
 
 func (m *Map) container(g *hybrid.Grant) documentContainer {
-	c := documentContainer{ID: g.ID, Name: m.Names[g.ID], Class: g.Class, Policy: g.Policy, Topology: g.Topology, Limit: g.Limit, CPUs: g.CPUs, Quota: g.Quota, Lost: g.Lost, Summary: m.sees(g)}
+	name := m.Names[g.ID]
+	c := documentContainer{ID: g.ID, DisplayName: cmp.Or(name.String(), g.ID), Name: name, Class: g.Class, Policy: g.Policy, Topology: g.Topology, Limit: g.Limit, CPUs: g.CPUs, Quota: g.Quota, Lost: g.Lost, Summary: m.sees(g)}
 	if g.Class == hybrid.Flexible {
 		return c
 	}

@@ -19,7 +19,7 @@ type Map struct {
 	Machine  *topology.Machine
 	Usable   cpuset.Set              // CPUs for containers; other online CPUs are reserved or isolated
 	Grants   []hybrid.Grant          // in order of arrival
-	Shared   hybrid.Milli            // the node's shared time
+	Shared   hybrid.Milli            // the node's shared time (hybrid.Node.Shared)
 	Names    map[string]podname.Name // names of the containers in pods, by container ID
 	SeenCPUs map[string]view.Summary // CPU counts that containers see, by container ID
 	Tags     *Tags                   // gives a container the same letter in every map; nil: letters in order of arrival
@@ -53,8 +53,8 @@ type Reservation struct {
 	CPUs  cpuset.Set `json:"cpus"`
 }
 
-// A ForeignUse is the CPU time of foreign processes on exclusive CPUs: on a single CPU, or on several CPUs together if the kernel
-// reports only the sum.
+// A ForeignUse is the CPU time that foreign processes (processes that Candor does not manage) use on exclusive CPUs. It covers a
+// single CPU, or several CPUs together if the kernel reports only the sum.
 type ForeignUse struct {
 	CPUs  cpuset.Set   `json:"cpus"`
 	Milli hybrid.Milli `json:"useMilli"`

@@ -22,7 +22,7 @@ func (d *drawing) machine(all []block) box {
 	return grid(sockets, 16, 3)
 }
 
-// socket returns the box of a socket's NUMA nodes. A socket and its only node have a single frame together.
+// socket returns the box of a socket's NUMA nodes. If the socket has only one node, both have the same frame.
 func (d *drawing) socket(nodes []block) box {
 	if len(nodes) == 1 {
 		return d.panel(d.node(nodes[0]), nodes[0].title, "panel")
@@ -50,7 +50,7 @@ func (d *drawing) node(b block) box {
 	return grid(boxes, 8, 2)
 }
 
-// core returns the box of a core: its CPUs on top of each other.
+// core returns the box of a core. The CPUs of the core are one below the other.
 func (d *drawing) core(cpus []*cell) box {
 	pad, gap := 4, 3
 	if !d.cell.ids {

@@ -168,7 +168,7 @@ func (c *cell) sign() string {
 }
 
 // share returns the number of characters for each container of a fractional CPU. The characters are in proportion to the
-// fractions, but each container has at least one if there are enough characters.
+// fractions, but each container has at least one character if width allows it.
 func (c *cell) share(width int) []int {
 	share := make([]int, len(c.parts))
 	order := make([]int, len(c.parts)) // largest part first
@@ -193,7 +193,7 @@ func (c *cell) share(width int) []int {
 	return share
 }
 
-// letter returns the letter of a container: a capital letter for exclusive CPUs.
+// letter returns the letter of a container: a small letter on a fractional CPU, otherwise a capital letter.
 func (p part) letter(in pool) string {
 	letter := 'A' + rune(p.tag%letters)
 	if in == fractional {

@@ -81,7 +81,8 @@ func stateReadable(s *System) finding {
 	return pass("%s: %s%s", s.StateDir, cputext.Count(len(saved.Grants), "container"), features(&saved.State))
 }
 
-// features describes the features that earlier versions of candor cannot read from the state.
+// features returns a text about the features in use that earlier versions of candor cannot read from the state; "" if there are
+// none.
 func features(s *state.State) (text string) {
 	for _, f := range s.UsedFeatures() {
 		var users []string

@@ -65,7 +65,8 @@ func clusterVersions(s *System) finding {
 	return pass("the CRD has all fields; of version %s: %s", s.Version, orNone(strings.Join(same, ", ")))
 }
 
-// workloads returns the versions of the chart's workloads of a kind.
+// workloads returns the versions of the workloads of a kind, such as daemonsets, that Candor's Helm chart has installed under a
+// name.
 func (c cluster) workloads(ctx context.Context, kind, name string) (versions []string, err error) {
 	var list struct {
 		Items []struct {

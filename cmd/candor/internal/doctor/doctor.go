@@ -163,7 +163,7 @@ func Run(s *System, only []string) Report {
 	return r
 }
 
-// rank orders the results from the best to the worst.
+// rank returns the position of a status in the order from the best to the worst.
 func rank(s Status) int { return slices.Index([]Status{OK, Unknown, Warning, Failed}, s) }
 
 // Unread returns the ids of the checks that could not read a file.

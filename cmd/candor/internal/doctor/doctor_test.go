@@ -87,6 +87,7 @@ var failings = map[string]failing{
 	"old CRI-O":               {"runtime-version", func(f *fixture) { f.crio("1.25.0", "") }, Failed, "CRI-O 1.25.0 has no NRI"},
 	"disable = true":          {"nri-enabled", writes(configTOML, nriTable+"disable = true\n"), Failed, "NRI is off"},
 	"disabled plugin":         {"nri-enabled", writes(configTOML, "disabled_plugins = ['io.containerd.nri.v1.nri']\n"+containerd), Failed, "NRI is off"},
+	"disabled CRI":            {"nri-enabled", writes(configTOML, "disabled_plugins = ['cri']\n"), Failed, "CRI plugin is disabled"},
 	"off by default":          {"nri-enabled", func(f *fixture) { f.program("usr/bin/containerd", "containerd 1.7.35") }, Failed, "off by default in containerd 1.7.35"},
 	"no connections":          {"nri-enabled", writes(configTOML, nriTable+"disable_connections = true\n"), Failed, "accepts no connections"},
 	"bad TOML":                {"nri-enabled", writes(configTOML, "[[["), Failed, "/etc/containerd/config.toml: cannot parse"},

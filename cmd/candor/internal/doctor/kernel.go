@@ -55,7 +55,8 @@ func isolatedCPUs(s *System) finding {
 		"%s: isolated by isolcpus=, so Candor gives them to no container", cputext.CPUs(isolated))
 }
 
-// cpuBurst finds the kernel's file for the burst in a group that has a quota file.
+// cpuBurst checks whether the kernel supports bursts. It does if a cgroup with a quota file also has a file for the burst.
+// Without such a cgroup, cpuBurst uses the version of the kernel.
 func cpuBurst(s *System) finding {
 	mounts, err := s.cgroupMounts()
 	if err != nil {
@@ -85,7 +86,7 @@ func cpuBurst(s *System) finding {
 	return pass("Linux %s has it; no group has a quota file yet", text)
 }
 
-// someGroups returns directories of the groups below a mount point.
+// someGroups returns the directories of at most 100 cgroups directly below a mount point.
 func (s *System) someGroups(mount string) (dirs []string) {
 	const most = 100
 	f, err := os.Open(s.path(mount))

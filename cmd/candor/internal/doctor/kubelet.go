@@ -95,7 +95,7 @@ func kubeletReserved(s *System) finding {
 		return s.unreadable(err, Unknown, "see the checks host-options and nri-config")
 	}
 	if !s.exists(s.NRI) {
-		options = nri.DefaultConfig().Over(options) // as candor nri without a configuration
+		options = nri.DefaultConfig().Over(options) // the options of candor nri without a configuration file
 	}
 	needed := hybrid.Milli(options.Reserved.Count()*1000) + hybrid.Milli(options.MinShared)
 	return s.eachKubelet(func(k *nri.KubeletSettings) finding {

@@ -14,8 +14,9 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-// These checks recognize other managers by a unit, a mount, a socket or a connection to the NRI socket. They ignore process names, which
-// every user can choose. The checks only warn, because they cannot know the configurations of the managers.
+// The checks of this file find other programs that manage CPUs, by a unit, a mount, a socket or a connection to the NRI socket.
+// They ignore the names of processes, because every user can choose these names. The checks only warn, because they cannot know
+// the configurations of the managers.
 
 func lxcfs(s *System) finding {
 	mounts, err := s.mounts()

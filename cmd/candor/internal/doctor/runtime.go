@@ -15,7 +15,7 @@ import (
 // A foundRuntimes is the result of the search for container runtimes.
 type foundRuntimes struct {
 	all     []nri.Runtime
-	unclear error // processes whose program cannot be read
+	unclear error // names processes whose program cannot be read
 }
 
 // runtimes returns the running container runtimes or, if no runtime runs, the installed runtimes.
@@ -65,9 +65,9 @@ func (s *System) runtimeOf(k *nri.KubeletSettings) (r *nri.Runtime, doubt string
 // endpointRemedy is the next step if the runtime of a kubelet is not known.
 const endpointRemedy = "set containerRuntimeEndpoint in the kubelet's configuration to the socket of its runtime"
 
-// eachRuntime runs a check for every used runtime, and returns the worst finding. On a machine without a runtime, the check fails if
-// System.For is a use that needs a runtime. If For is "" (all uses), a failure is only a warning on a machine that is not meant for candor
-// nri.
+// eachRuntime runs a check for every used runtime, and returns the worst finding. On a machine without a runtime, the check fails
+// if System.For is a use that needs a runtime. If For is "" (all uses), a failed check is only a warning on a machine that does
+// not seem to be meant for candor nri (usesNRI).
 func (s *System) eachRuntime(check func(*nri.Runtime) finding) (worst finding) {
 	found := s.runtimes()
 	if len(found.all) == 0 {
@@ -167,6 +167,9 @@ func nriEnabled(s *System) finding {
 	return s.ofConfig(func(r *nri.Runtime) finding {
 		remedy := fmt.Sprintf(nriRemedy[r.Name], r.File)
 		switch {
+		case r.NoCRI:
+			return fail("remove the CRI plugin from disabled_plugins of "+r.File+", and restart containerd",
+				"%s: the CRI plugin is disabled, and NRI serves only the containers of this plugin", nameOf(r))
 		case r.NoConnections:
 			return fail("remove disable_connections = true (CRI-O: nri_disable_connections) from "+r.File+", and restart the runtime",
 				"%s accepts no connections of NRI plugins", nameOf(r))
@@ -209,7 +212,8 @@ func nriSocket(s *System) finding {
 	})
 }
 
-// leastTimeout is the shortest time limit under which the plugin can answer: it waits nri.Patience for the state's lock, and then plans.
+// leastTimeout is the shortest request timeout of a runtime under which candor nri can answer. The plugin waits up to
+// nri.Patience for the state's lock, and then plans.
 const leastTimeout = 2 * time.Second
 
 func nriTimeout(s *System) finding {

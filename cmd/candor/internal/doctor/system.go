@@ -34,7 +34,7 @@ type System struct {
 	NRI      string // configuration file of candor nri
 	Cgroup   cgroup.Options
 	Version  string // version of this candor
-	// Connect returns a client of the API server. If it is nil, there is no kubeconfig.
+	// Connect returns a client of the API server. Connect is nil if there is no kubeconfig.
 	Connect func() (*apiserver.Client, error)
 
 	uid       int // effective user
@@ -42,7 +42,7 @@ type System struct {
 	facts     facts
 }
 
-// facts are facts that several checks need. A check reads them at their first use.
+// facts caches facts that several checks need. The first check that needs a fact reads it.
 type facts struct {
 	machine  *topology.Machine
 	mounts   []*mountinfo.Info
@@ -174,7 +174,8 @@ func (s *System) topology() (m *topology.Machine, err error) {
 	return m, err
 }
 
-// options returns the options of the machine: those in its file, and those of the configuration of candor nri.
+// options returns the options in the options file of the machine. If the configuration file of candor nri exists, its settings
+// override these options.
 func (s *System) options() (host.NodeOptions, error) {
 	options, err := host.LoadOptions(s.path(s.Config))
 	if err == nil && s.exists(s.NRI) {

@@ -13,7 +13,8 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// An Isolation formats the report of an isolation experiment.
+// An Isolation formats the report of an isolation experiment. In the experiment, each application runs alone and beside each
+// stressor, in each case. A case (experiment.Case) is a way to separate the application from the stressor.
 type Isolation struct{ *experiment.IsolationReport }
 
 // Files returns the files of a report's folder.
@@ -53,11 +54,12 @@ func (r Isolation) stressorTable() table {
 	t := table{
 		Heading: "Work of the stressors",
 		Titles:  []string{"STRESSOR"},
+		Ranks:   []int{0},
 		Legend: "CPUs that the stressor used, and bytes that it wrote, sent or took of memory, while the applications ran (medians). Throttling weakens a stressor.\n" +
 			"Stressors: " + r.stressorTexts() + "\nFiles are in " + r.Tmp + " (" + r.FileSystem + ").",
 	}
-	for _, c := range r.Cases {
-		t.Titles = append(t.Titles, strings.ToUpper(string(c)))
+	for i, c := range r.Cases {
+		t.Titles, t.Ranks = append(t.Titles, strings.ToUpper(string(c))), append(t.Ranks, i) // the first case is always shown
 	}
 	for s := range r.Stressors {
 		row := []string{r.Stressors[s].Name}
@@ -92,16 +94,18 @@ func (r Isolation) verdictTable() table {
 		Heading: "Is the application isolated from the stressor?",
 		Titles:  []string{"CASE", "STRESSOR", "VERDICT", "SLOWED", "MEAN", "WORST", "STUDY'S"},
 		Ranks:   []int{0, 0, 0, 3, 1, 2, 4},
-		Legend: fmt.Sprintf("Slowdowns compare with the same case alone. SLOWED: applications whose slowdown is significantly above %.0f %% (signed ranks of the pairs, one-sided, level %.2f divided by\n"+
-			"the number of applications). leaks: one or more; isolated: all are significantly below; uncertain: neither, as always with fewer than five runs. MEAN: geometric, of the\n"+
-			"applications. WORST: the largest slowdown, with its 95 %% interval. STUDY'S: the mean compared with %s alone, as in the study.",
-			100*experiment.IsolationMargin, experiment.IsolationLevel, r.Cases[0]),
+		Legend: fmt.Sprintf("Slowdowns compare with the same case alone. SLOWED: applications whose slowdown is significantly above %.0f %%: the lower bound is above %.2f.\n"+
+			"leaks: one or more; isolated: all are significantly below: the upper bound is below %.2f; uncertain: neither, as always with fewer than five runs.\n"+
+			"Bounds: of the signed ranks of the pairs, one-sided, at the level %.2f, the lower bound at the level %.2f divided by the number of applications.\n"+
+			"MEAN: geometric, of the applications. WORST: the largest slowdown with a leak, else the largest that is uncertain, else the largest, with its bounds.\n"+
+			"STUDY'S: the mean compared with %s alone, as in the study.",
+			100*experiment.IsolationMargin, 1+experiment.IsolationMargin, 1+experiment.IsolationMargin, experiment.IsolationLevel, experiment.IsolationLevel, r.Cases[0]),
 	}
 	for _, v := range r.Verdicts() {
 		row := []string{string(r.Cases[v.Case]), r.Stressors[v.Stressor].Name, string(v.Verdict), fmt.Sprintf("%d of %d", v.Slowed, v.Apps), "-", "-", "-"}
 		if v.Worst != nil {
 			row[4], row[6] = fixed(v.Mean), fixed(v.Total)
-			row[5] = r.Applications[v.Worst.App].Name + " " + ratio(v.Worst.ByStressor)
+			row[5] = r.Applications[v.Worst.App].Name + " " + slowdown(v.Worst)
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -112,18 +116,18 @@ func (r Isolation) verdictTable() table {
 func (r Isolation) slowdownTable() table {
 	t := table{
 		Heading: "Times",
-		Titles:  []string{"APPLICATION", "CASE", "BESIDE", "RUNS", "MEDIAN, S", "QUARTILES", "BY STRESSOR", "P", "BY ALLOCATION", "THROTTLED"},
+		Titles:  []string{"APPLICATION", "CASE", "BESIDE", "RUNS", "MEDIAN, S", "QUARTILES", "BY STRESSOR", "VERDICT", "BY ALLOCATION", "THROTTLED"},
 		Ranks:   []int{0, 0, 0, 4, 2, 6, 0, 1, 3, 5},
-		Legend: "BY STRESSOR: typical ratio of the rounds to the same case alone, with its 95 % interval from six rounds on. P: its p-value (signed-rank test of the pairs, two-sided).\n" +
-			"BY ALLOCATION: ratio of this case alone to the first case alone. THROTTLED: share of the periods in which the application's quota ran out.",
+		Legend: "BY STRESSOR: typical ratio of the rounds to the same case alone, with its bounds (see above). VERDICT: by these bounds, for this application.\n" +
+			"BY ALLOCATION: ratio of this case alone to the first case alone, with its 95 % interval from six rounds on. THROTTLED: share of the periods in which the application's quota ran out.",
 	}
 	for _, s := range r.Slowdowns() {
-		beside, p := "alone", "-"
+		beside, verdict := "alone", "-"
 		if s.Stressor >= 0 {
 			beside = r.Stressors[s.Stressor].Name
 		}
 		if s.ByStressor != nil {
-			p = probability(s.ByStressor.P)
+			verdict = string(s.Verdict)
 		}
 		median, quartiles := "-", "-"
 		if s.Spread.N > 0 {
@@ -131,10 +135,35 @@ func (r Isolation) slowdownTable() table {
 		}
 		t.Rows = append(t.Rows, []string{
 			r.Applications[s.App].Name, string(r.Cases[s.Case]), beside, strconv.Itoa(s.Spread.N), median, quartiles,
-			ratio(s.ByStressor), p, ratio(s.ByAllocation), fmt.Sprintf("%.0f %%", 100*s.Throttled),
+			slowdown(&s), verdict, ratio(s.ByAllocation), fmt.Sprintf("%.0f %%", 100*s.Throttled),
 		})
 	}
 	return t
+}
+
+// slowdown formats the slowdown by a stressor with its bounds.
+func slowdown(s *experiment.Slowdown) string {
+	if s.ByStressor == nil {
+		return "-"
+	}
+	text := fixed(s.ByStressor.Ratio)
+	if b := bounds(s.Bounds, fixed); b != "" {
+		text += " (" + b + ")"
+	}
+	return text
+}
+
+// bounds formats bounds; "" if there are too few pairs for both.
+func bounds(b experiment.Bounds, number func(float64) string) string {
+	switch {
+	case b.Low > 0 && b.High > 0:
+		return number(b.Low) + " to " + number(b.High)
+	case b.Low > 0:
+		return "at least " + number(b.Low)
+	case b.High > 0:
+		return "at most " + number(b.High)
+	}
+	return ""
 }
 
 // ratio formats a ratio with its interval.

@@ -40,12 +40,13 @@ func TestIsolationText(t *testing.T) {
 	}
 	text := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{
+		"together: isolates from 0 of 2 stressors; leaks beside cpu, io; slowdown 13.00 on average, at worst 13.00 (bounds: 13.00 to 13.00) for route <b> beside cpu",
 		"together no limit no limit, in the same group", "pinned CPUs of its own: 1 the other CPUs: 1",
 		"cpu 1.50 CPUs 1.50 CPUs io 1.50 CPUs, 300 MB/s written 1.50 CPUs, 300 MB/s written",
 		"together cpu leaks 1 of 1 13.000 route <b> 13.000 (13.000 to 13.000) 13.000",
 		"pinned io uncertain 0 of 1 1.000", // an application has no successful runs
 		"route <b> pinned alone 10 3.045 3.022 to 3.067 - - 1.489 (1.483 to 1.495) 0 %",
-		"route <b> pinned cpu 10 3.045 3.022 to 3.067 1.000 (1.000 to 1.000) 1.0000 - 0 %",
+		"route <b> pinned cpu 10 3.045 3.022 to 3.067 1.000 (1.000 to 1.000) isolated - 0 %",
 		"1 run failed; the first: none alone, together: exit code 1: <b>no</b>",
 	} {
 		if !strings.Contains(text, want) {
@@ -68,5 +69,23 @@ func TestIsolationMarkup(t *testing.T) {
 	}
 	if n := strings.Count(page.String(), "<svg"); n != 2 {
 		t.Errorf("%d pictures in the page, want 2", n)
+	}
+}
+
+// TestNarrowStressors: on a narrow terminal, the table of the stressors has the first cases, and names the others.
+func TestNarrowStressors(t *testing.T) {
+	r := isolation()
+	r.Cases = append(r.Cases, experiment.CaseCandor, experiment.CaseBurst)
+	var out strings.Builder
+	table := r.stressorTable()
+	table.textRows(&out, 80)
+	rows, hidden, _ := strings.Cut(out.String(), "Hidden: ")
+	for line := range strings.Lines(rows) {
+		if len(line) > 81 {
+			t.Errorf("%d characters: %s", len(line), line)
+		}
+	}
+	if !strings.HasPrefix(rows, "STRESSOR  TOGETHER ") || hidden != "CANDOR, CANDOR+BURST. Use -o wide for all columns.\n" {
+		t.Errorf("got\n%s", &out)
 	}
 }

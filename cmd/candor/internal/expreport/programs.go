@@ -50,7 +50,7 @@ func (p Programs) table() (t table) {
 	return t
 }
 
-// gain formats the improvement of a setup over the base setup. An improvement that is not significant has a mark.
+// gain formats the improvement of a setup over the base setup. An improvement that is not significant has the mark ~.
 func gain(g *experiment.Gain) string {
 	if g == nil {
 		return "-"
@@ -79,9 +79,22 @@ func (p Programs) machineText() string {
 	return fmt.Sprintf("%s; limit %v.", machineText(&p.Machine), p.Base.Limit)
 }
 
+// warnings returns a line for each program whose CPUs other processes used.
+func (p Programs) warnings() (lines []string) {
+	for i := range p.Programs.Programs {
+		if program := &p.Programs.Programs[i]; program.Interference != nil {
+			lines = append(lines, program.Interference.WarningFor(program.Name))
+		}
+	}
+	return lines
+}
+
 // Text writes the table for a terminal of the given width; 0: unlimited.
 func (p Programs) Text(w io.Writer, width int) error {
 	var text strings.Builder
+	for _, line := range p.warnings() {
+		fmt.Fprintln(&text, line)
+	}
 	t := p.table()
 	t.textRows(&text, width)
 	fmt.Fprintf(&text, "\n%s\n%s\n", p.machineText(), p.legend())
@@ -92,6 +105,10 @@ func (p Programs) Text(w io.Writer, width int) error {
 // Markdown writes the table, and the description of the measurement.
 func (p Programs) Markdown(w io.Writer) error {
 	var text strings.Builder
+	if warnings := p.warnings(); len(warnings) > 0 {
+		writeList(&text, warnings)
+		fmt.Fprintln(&text)
+	}
 	fmt.Fprintf(&text, "%s\n\n", escapeMarkdown(p.machineText()))
 	t := p.table()
 	t.markdownRows(&text)

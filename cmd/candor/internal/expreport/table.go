@@ -30,7 +30,7 @@ func (t *table) text(to *strings.Builder, width int) {
 // textRows writes the titles and rows.
 func (t *table) textRows(to *strings.Builder, width int) {
 	rows := texttable.Table{Titles: t.Titles, Rows: t.Rows, Ranks: t.Ranks}
-	_ = rows.Write(to, width) // into memory
+	_ = rows.Write(to, width) // a write to memory cannot fail
 }
 
 // markdown writes the table as Markdown.

@@ -58,7 +58,7 @@ func verdict(c *experiment.Conclusion, m experiment.ReportMetric) string {
 
 func rounds(n int) string { return cputext.Count(n, "round") }
 
-// times formats a factor with two decimals, or with three if two would show 1.
+// times formats a factor with two decimals, or with three if two would show 1.00.
 func times(v float64) string {
 	if text := strconv.FormatFloat(v, 'f', 2, 64); text != "1.00" {
 		return text
@@ -92,8 +92,8 @@ func isolationVerdict(c *experiment.IsolationConclusion) string {
 		parts = append(parts, "uncertain beside "+strings.Join(c.Uncertain, ", "))
 	}
 	worst := times(c.Worst.Ratio)
-	if c.Worst.Interval.IsKnown() {
-		worst += fmt.Sprintf(" (95 %% interval %s to %s)", times(c.Worst.Interval.Low), times(c.Worst.Interval.High))
+	if b := bounds(c.Worst.Bounds, times); b != "" {
+		worst += " (bounds: " + b + ")"
 	}
 	return fmt.Sprintf("%s: %s; slowdown %s on average, at worst %s for %s beside %s", c.Case, strings.Join(parts, "; "), times(c.Mean),
 		worst, c.Worst.Application, c.Worst.Stressor)

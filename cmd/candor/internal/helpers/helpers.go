@@ -19,12 +19,13 @@ import (
 	"github.com/candor-project/candor/ledger/softirq"
 )
 
-// A Meter reads the CPU time of helpers. The nil meter reads nothing: users other than root cannot measure helpers.
+// A Meter reads the CPU time of helpers. A nil Meter reads nothing. Open returns nil for users other than root, because only root
+// can measure helpers.
 type Meter struct {
 	source  *sample.Source
 	book    ledger.Book
 	packets *softirq.Source // nil: packets are not measured
-	rx      ledger.Book     // book for packets only: each source removes ended containers from its own book
+	rx      ledger.Book     // book for packets only, because each source removes ended containers from its book
 }
 
 // warmUp is the time in which Open finds the busy shims. A source samples the shim of a pod only if the shim is busy.
@@ -54,7 +55,7 @@ func (m *Meter) Close() {
 	if m == nil {
 		return
 	}
-	_ = m.source.Close() // nothing is lost
+	_ = m.source.Close() // the measurement has ended, so an error has no effect
 	if m.packets != nil {
 		_ = m.packets.Close()
 	}
@@ -63,9 +64,10 @@ func (m *Meter) Close() {
 // SetScanInterval sets the minimum time between two scans for new helpers, for readings at a high rate.
 func (m *Meter) SetScanInterval(d time.Duration) { m.source.ScanInterval = d }
 
-// Charged returns the CPU time that a container has caused in helpers since the measurement started. Figures.Find explains id. known is
-// false if the container has no helpers. If isPlaced is true, sum omits the CPU time of a placed helper, because the CPU time of the
-// container's cgroup already includes it. packets is the CPU time of received packets, which is not in sum.
+// Charged returns the CPU time that a container has caused in helpers since the measurement started. id is an ID or the beginning
+// of an ID, as for Figures.Find. known is false if the container has no helpers. isPlaced means that the helper that copies the
+// container's log runs below the container's cgroup. sum then omits the CPU time of this helper, because the CPU time of the
+// cgroup includes it. packets is the CPU time of received packets. It is not part of sum.
 func (r *Reading) Charged(id string, isPlaced bool) (sum, packets time.Duration, known bool) {
 	whole := find(r.Totals, id)
 	for _, t := range r.Totals[whole] {
@@ -83,14 +85,15 @@ func (r *Reading) Charged(id string, isPlaced bool) (sum, packets time.Duration,
 // Credited returns the CPU time that a container has paid for packets of other containers.
 func (r *Reading) Credited(id string) time.Duration { return r.Credits[find(r.Totals, id)] }
 
-// Used returns the CPU time of all helpers that a Reading now would have; see sample.Source.Used. isKnown is false if the Meter measures
-// packets, because softirqs have no CPU clock.
+// Used returns the CPU time of all helpers that Read would return now as Reading.Used. It costs less than Read. hasEnded is true
+// if a helper has ended since the last Read (see sample.Source.Used). isKnown is false if the Meter measures packets, because
+// softirqs have no CPU clock that Used could read.
 func (m *Meter) Used() (used time.Duration, hasEnded, isKnown bool) {
 	used, hasEnded = m.source.Used()
 	return used, hasEnded, m.packets == nil
 }
 
-// Refusal returns the reason why the CPU time of daemons cannot be divided, or nil.
+// Refusal returns the reason why the CPU time of daemons cannot be divided among containers, or nil.
 func (m *Meter) Refusal() error { return m.source.Refusal }
 
 // A Reading holds the CPU time of the helpers. For daemons, it is the time since the measurement started; for helpers of a single
@@ -100,11 +103,11 @@ type Reading struct {
 	Used         time.Duration             // CPU time of all helpers that the totals include
 	Totals       map[string][]ledger.Total // by container ID
 	Credits      map[string]time.Duration  // CPU time that a container has paid for packets of other containers, by container ID
-	Unattributed map[string]time.Duration  // by daemon; softirq: packets of the host
-	Dropped      time.Duration             // charges to containers that have ended
+	Unattributed map[string]time.Duration  // CPU time for no known container, by daemon; key softirq: packets of the host
+	Dropped      time.Duration             // CPU time of helpers for containers that have ended
 	Helpers      []sample.Helper
 	Method       ledger.Method // method for helpers of several containers
-	Refusal      error         // reason of the method None, or nil
+	Refusal      error         // reason if Method is ledger.None, otherwise nil
 	Failure      error         // reason why the CPU time of some helpers is unattributed or missing, or nil
 }
 
@@ -127,7 +130,8 @@ func (m *Meter) Read() *Reading {
 	return r
 }
 
-// addPackets adds the totals of a book of packets. In this book, a container in Candor's own cgroup can have only the beginning of its ID.
+// addPackets adds the totals of a book of packets. In this book, the key of a container in Candor's own cgroup can be only the
+// beginning of the container's ID.
 func (r *Reading) addPackets(err error, book *ledger.Book) {
 	r.Failure = errors.Join(r.Failure, err)
 	r.Credits = map[string]time.Duration{}
@@ -171,7 +175,7 @@ func Documents(uses []Use) []UseDocument {
 type Figures struct {
 	Containers   map[string][]Use   // by container ID
 	Credits      map[string]float64 // CPUs that a container pays for packets of other containers, by container ID; nil: not measured
-	Unattributed map[string]float64 // by daemon, in CPUs
+	Unattributed map[string]float64 // CPUs that a daemon uses for no known container, by daemon
 	Refusal      error              // Reading.Refusal
 	Failure      error              // Reading.Failure
 }
@@ -257,8 +261,8 @@ func find[T any](containers map[string]T, id string) (whole string) {
 	return whole
 }
 
-// Charged returns the CPU use that a container causes in helpers. It omits the work for readers of the container's log. Find explains id.
-// known is false if the container has no helpers, or is not measured.
+// Charged returns the CPU use that a container causes in helpers. It omits the work for readers of the container's log. id is an
+// ID or the beginning of an ID, as for Find. known is false if the container has no helpers, or is not measured.
 func (f *Figures) Charged(id string) (cpus float64, known bool) {
 	whole := f.Find(id)
 	if whole == "" {
@@ -272,8 +276,9 @@ func (f *Figures) Charged(id string) (cpus float64, known bool) {
 	return cpus, true
 }
 
-// PlacedUse returns the CPU use of the helpers that are placed in the cgroup of a container, given all helpers and the uses of the
-// container. The CPU time of this cgroup includes the time of these helpers. A placed helper serves one container, so its method is exact.
+// PlacedUse returns the CPU use of the helper that runs below the cgroup of a container, given all helpers and the uses of the
+// container. The CPU time of the cgroup includes the CPU time of this helper. The helper serves only this container, so its
+// method is exact.
 func PlacedUse(all []sample.Helper, id, cgroup string, uses []Use) (cpus float64) {
 	i := slices.IndexFunc(all, func(h sample.Helper) bool {
 		return h.Container == id && strings.HasPrefix(h.Cgroup, cgroup+"/")
@@ -295,7 +300,7 @@ func Measure(ctx context.Context, during time.Duration) (*Figures, error) {
 	defer m.Close()
 	before := m.Read()
 	if before == nil {
-		return nil, nil // there is nothing to measure
+		return nil, nil // only root can measure helpers
 	}
 	select {
 	case <-ctx.Done():

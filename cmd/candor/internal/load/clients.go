@@ -92,7 +92,7 @@ func (c *client) missed(ctx context.Context, due time.Time) bool {
 	return c.Rate > 0 && ctx.Err() != nil && due.Before(end) && due.Before(time.Now())
 }
 
-// stretch makes the calls of a single on time that started at began.
+// stretch makes the calls of a period in which the client is on. The period starts at began, and the parameter on is its length.
 func (c *client) stretch(ctx context.Context, began time.Time, on time.Duration) {
 	for n := 0; ; n++ {
 		due := time.Now()

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 )
 
 const (
@@ -20,11 +21,11 @@ const (
 
 // A Report is the result of a load.
 type Report struct {
-	What    string        // unit of the count: calls, bursts
+	What    string        // title of the count in the table: CALLS or BURSTS
 	Span    time.Duration // duration of the load
 	Errors  int           // failed calls
 	CPU     time.Duration // CPU time of the bursts; 0 for clients
-	Problem error         // first error of a failed call
+	Problem error         // error of the first failed call
 
 	lock sync.Mutex // protects the fields that add and fail change
 	took *hdrhistogram.Histogram
@@ -59,7 +60,7 @@ func (r *Report) Rate() float64 { return float64(r.Count()) / r.Span.Seconds() }
 // Mean returns the mean duration.
 func (r *Report) Mean() time.Duration { return time.Duration(r.took.Mean()) }
 
-// Percentile returns a percentile of the durations. of is from 0 to 100.
+// Percentile returns a percentile of the durations. Its argument is from 0 to 100.
 func (r *Report) Percentile(of float64) time.Duration {
 	return time.Duration(r.took.ValueAtPercentile(of))
 }
@@ -67,22 +68,18 @@ func (r *Report) Percentile(of float64) time.Duration {
 // percentiles lists the percentiles that a report contains.
 var percentiles = []float64{50, 90, 99, 99.9, 100}
 
-// WriteTable writes a readable report.
-func (r *Report) WriteTable(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "%s\tA SECOND\tERRORS\tMEAN\tP50\tP90\tP99\tP99.9\tMAX", r.What)
-	if r.CPU > 0 {
-		fmt.Fprint(t, "\tCPU TIME")
-	}
-	fmt.Fprintf(t, "\n%d\t%.1f\t%d\t%s", r.Count(), r.Rate(), r.Errors, short(r.Mean()))
+// WriteTable writes a readable report for a terminal of the given width; 0: unlimited.
+func (r *Report) WriteTable(w io.Writer, width int) error {
+	t := texttable.Table{Titles: []string{r.What, "A SECOND", "ERRORS", "MEAN", "P50", "P90", "P99", "P99.9", "MAX"}, Ranks: []int{0, 0, 0, 0, 2, 5, 0, 4, 1}}
+	row := []string{fmt.Sprint(r.Count()), fmt.Sprintf("%.1f", r.Rate()), fmt.Sprint(r.Errors), short(r.Mean())}
 	for _, p := range percentiles {
-		fmt.Fprintf(t, "\t%s", short(r.Percentile(p)))
+		row = append(row, short(r.Percentile(p)))
 	}
 	if r.CPU > 0 {
-		fmt.Fprintf(t, "\t%.2fs", r.CPU.Seconds())
+		t.Titles, t.Ranks, row = append(t.Titles, "CPU TIME"), append(t.Ranks, 3), append(row, fmt.Sprintf("%.2fs", r.CPU.Seconds()))
 	}
-	fmt.Fprintln(t)
-	return t.Flush()
+	t.Rows = [][]string{row}
+	return t.Write(w, width)
 }
 
 // short formats a time with three digits.

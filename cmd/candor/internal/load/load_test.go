@@ -141,8 +141,14 @@ func TestReport(t *testing.T) {
 		}
 	}
 	var table, hdr strings.Builder
-	if err := r.WriteTable(&table); err != nil || !strings.Contains(table.String(), "501ms") {
+	if err := r.WriteTable(&table, 0); err != nil || !strings.Contains(table.String(), "501ms") {
 		t.Errorf("%s %v", &table, err)
+	}
+	var narrow strings.Builder
+	r.CPU = time.Second
+	if err := r.WriteTable(&narrow, 50); err != nil || strings.Join(strings.Fields(strings.SplitN(narrow.String(), "\n", 2)[0]), " ") != "CALLS A SECOND ERRORS MEAN P99 MAX" ||
+		!strings.Contains(narrow.String(), "Hidden: P50, P90, P99.9, CPU TIME.") {
+		t.Errorf("50 columns: %v\n%s", err, &narrow)
 	}
 	if err := r.WriteHistogram(&hdr); err != nil || !strings.Contains(hdr.String(), "TotalCount") && !strings.Contains(hdr.String(), "Total count") {
 		t.Errorf("%s %v", &hdr, err)

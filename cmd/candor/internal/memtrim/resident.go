@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Trim releases the memory of this program's code and constants (madvise(2), MADV_DONTNEED). The program
-// needs most of these pages only at its start. If it needs a page later, the kernel maps the page again, without a read from disk
-// while the page cache holds it. Trim skips mappings with pages that differ from the file, such as the relocated read-only data of a
+// Trim releases the memory of this program's code and constants (madvise(2), MADV_DONTNEED). The program needs most of these
+// pages only at its start. If it needs a page later, the kernel maps the page again. This needs no read from disk as long as the
+// page is in the page cache. Trim skips mappings with pages that differ from the file, such as the relocated read-only data of a
 // position-independent executable or the breakpoints of a debugger.
 func Trim() error {
 	program, err := os.Readlink("/proc/self/exe")

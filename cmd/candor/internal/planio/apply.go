@@ -8,7 +8,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// maxID is the maximum length of an ID in bytes, which is also the maximum of Kubernetes' names.
+// maxID is the maximum length of an ID in bytes. Kubernetes has the same maximum for names.
 const maxID = 253
 
 // A Session applies operations to a node, in the order of their lines.
@@ -18,8 +18,8 @@ type Session struct {
 	Explain bool          // results contain the steps of the plan
 }
 
-// Run applies the operations of a stream. It passes the result of an operation to each before it reads the next operation. At an
-// invalid line, Run returns a *LineError.
+// Run applies the operations of a stream. It calls the function each with the result of an operation before it reads the next
+// operation. At an invalid line, Run returns a *LineError.
 func (s *Session) Run(in io.Reader, each func(Result) error) error {
 	for r := NewReader(in); ; {
 		op, err := r.Next()
@@ -96,7 +96,7 @@ func (op *Op) check() error {
 	return nil
 }
 
-// request returns the request of an allocation.
+// request converts the operation allocate to a request. policy is the default policy.
 func (op *Op) request(policy hybrid.Policy) (hybrid.Request, error) {
 	r := hybrid.Request{ID: op.ID, Policy: policy}
 	if class, ok := op.values["class"]; ok {
@@ -163,8 +163,9 @@ func (op *Op) milli(field string) (hybrid.Milli, error) {
 	return m, nil
 }
 
-// guarantee returns the guarantee of a flexible container in the form of hybrid.Request.Guarantee: NoGuarantee for a request of 0, and 0
-// without a request. The two values have different effects only for a container with a limit, but a later resize can set a limit.
+// guarantee returns the guarantee of a flexible container in the form of hybrid.Request.Guarantee: NoGuarantee for a request of
+// 0, and 0 without a request. For a container without a limit, the two values have the same effect. They must differ because a
+// later resize can set a limit.
 func (op *Op) guarantee() (hybrid.Milli, error) {
 	g, err := op.milli("request")
 	if _, asked := op.values["request"]; asked && err == nil && g == 0 {

@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxLine is the longest line in bytes.
+// MaxLine is the maximum length of a line in bytes, without the newline.
 const MaxLine = 1 << 20
 
 // A LineError is the error of an invalid line. The operations before this line were applied.

@@ -9,7 +9,7 @@ import (
 	"github.com/candor-project/candor/internal/jsonout"
 )
 
-// A Result is the result of an operation. Its JSON form is an interface: docs/reference/plan.md describes it, field by field.
+// A Result is the result of an operation. Scripts depend on its JSON form, which docs/reference/plan.md describes field by field.
 type Result struct {
 	Op string `json:"op"`
 	ID string `json:"id"`

@@ -19,7 +19,7 @@ import (
 
 const (
 	recordVersion = 1
-	maxRecord     = 16 << 20 // bytes; a confinement takes about 200
+	maxRecord     = 16 << 20 // bytes; a confinement takes about 200 bytes
 )
 
 // A record holds the values from before the first setup, and the values that setup has written.

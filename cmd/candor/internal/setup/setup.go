@@ -88,7 +88,7 @@ type plan struct {
 	keep    cpuset.Set
 	fences  []cgroup.Confinement // the field Before of each is the current value
 	old     *record              // nil: there is none
-	new     *record              // its former values are from before the first setup
+	new     *record              // record with the planned changes; its former values are from before the first setup
 }
 
 func (s *Setup) plan(keep cpuset.Set) (*plan, error) {

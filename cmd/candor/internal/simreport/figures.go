@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/candor-project/candor/internal/figure"
 	"github.com/candor-project/candor/internal/fileio"
@@ -31,7 +32,7 @@ type diagram struct {
 	second             func(*simulate.Result) float64
 	secondName         string
 	isOfSensitive      bool // the quantity is not defined without sensitive containers
-	isTime             bool // in µs, on a logarithmic axis
+	isTime             bool // the quantity is a time in µs, on a logarithmic axis
 }
 
 const boundName = "its containers, rearranged freely"
@@ -89,7 +90,8 @@ var curveColors = map[string][]figure.Color{
 	"paper":  {0xd9730d, 0xcf3f7e, 0x8250df, 0x8a5a2b},
 }
 
-// style returns the line style of a curve. n is the number of earlier schedulers of the same algorithm. Best-effort curves are dashed.
+// style returns the line style of a curve. n is the index of the curve's scheduler among the schedulers of the curve's algorithm.
+// Best-effort curves are dashed.
 func (c *curve) style(n int) figure.Stroke {
 	colors := curveColors[c.algorithm]
 	s := figure.Stroke{Color: colors[n%len(colors)], Width: 1.8}
@@ -109,32 +111,57 @@ func (r *Report) draw(d diagram) *figure.Plot {
 	p.Title = d.title + "\n" + r.subtitle()
 	p.X.Label, p.Y.Label = "sensitive containers, %", d.label
 	schedulers := map[string][]string{}
-	for _, c := range r.curves() {
+	curves := r.curves()
+	shared := sharedSeconds(curves, d)
+	for _, c := range curves {
 		known := schedulers[c.algorithm]
 		if !slices.Contains(known, c.scheduler) {
 			known = append(known, c.scheduler)
 			schedulers[c.algorithm] = known
 		}
-		c.draw(p, d, c.style(slices.Index(known, c.scheduler)))
+		c.draw(p, d, c.style(slices.Index(known, c.scheduler)), shared)
+	}
+	if shared {
+		c := curves[0]
+		c.drawSecond(p, d, "all curves: their "+strings.TrimPrefix(d.secondName, "its "), sharedColor)
 	}
 	return p
 }
 
-// draw draws a curve, and its second line in the same color.
-func (c *curve) draw(p *figure.Plot, d diagram, style figure.Stroke) {
+// sharedSeconds reports whether the second lines of all curves are the same, so that the diagram shows them as one line.
+func sharedSeconds(curves []curve, d diagram) bool {
+	for i := range curves {
+		if !slices.Equal(curves[i].xys(d, d.second), curves[0].xys(d, d.second)) {
+			return false
+		}
+	}
+	return len(curves) > 1
+}
+
+// sharedColor is the color of a line that belongs to all curves.
+const sharedColor figure.Color = 0x1f2328
+
+// draw draws a curve, and its second line in the same color unless all curves share this line.
+func (c *curve) draw(p *figure.Plot, d diagram, style figure.Stroke, sharesSecond bool) {
 	const radius = 2.2
 	values := c.xys(d, d.value)
 	p.Line(values, style)
 	p.Dots(values, style.Color, radius)
 	p.Label(c.name(), style, radius)
-	dotted := figure.Stroke{Color: style.Color, Width: 1, Dashes: []float64{1, 3}}
-	p.Line(c.xys(d, d.second), dotted)
-	if len(c.points) > 1 {
-		p.Label(d.secondName, dotted, 0)
+	if !sharesSecond {
+		c.drawSecond(p, d, d.secondName, style.Color)
 	}
 }
 
-// xys returns the values of a curve for which the diagram's quantity is defined.
+func (c *curve) drawSecond(p *figure.Plot, d diagram, name string, color figure.Color) {
+	dotted := figure.Stroke{Color: color, Width: 1, Dashes: []float64{1, 3}}
+	p.Line(c.xys(d, d.second), dotted)
+	if len(c.points) > 1 {
+		p.Label(name, dotted, 0)
+	}
+}
+
+// xys returns the points of a curve in the diagram. It omits points for which the quantity of the diagram is not defined.
 func (c *curve) xys(d diagram, value func(*simulate.Result) float64) []figure.Point {
 	var list []figure.Point
 	for _, p := range c.points {

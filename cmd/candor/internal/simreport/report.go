@@ -1,6 +1,6 @@
-// Package simreport formats the results of package simulate for the candor command: as a table, as JSON and CSV, and
-// as the figures of the paper on Algorithm 1 (docs/allocator.md). A Report holds the points of a sweep. A point is
-// the result of a simulation with a combination of settings. The package does not simulate.
+// Package simreport formats the results of package simulate for the candor command: as a table, as JSON and CSV, and as the
+// figures of the paper on Algorithm 1 (docs/allocator.md). A Report holds the points of a sweep, which is a series of simulations
+// with different settings. A point is the result of one simulation. The package does not simulate.
 package simreport
 
 import (

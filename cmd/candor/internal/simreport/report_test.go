@@ -153,7 +153,7 @@ func TestFigures(t *testing.T) {
 			}
 			wanted := []string{"Candor, strict", "Algorithm 1, strict", "overcommit 1.5"}
 			if strings.HasPrefix(f.Name, "figure-5") {
-				wanted = append(wanted, "its 99th percentile", ">5<") // a linear axis up to 20 has no such tick
+				wanted = append(wanted, "all curves: their 99th percentile", ">5<") // a linear axis up to 20 has no such tick
 			}
 			for _, want := range wanted {
 				if !strings.Contains(got, want) {
@@ -183,5 +183,27 @@ func TestPlanner(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
+	}
+}
+
+// TestSharedBound: if the second lines of all curves are the same, the figure shows them as one line that belongs to all curves.
+func TestSharedBound(t *testing.T) {
+	draw := func(r *simreport.Report) string {
+		for _, f := range r.Files() {
+			if f.Name == "figure-4b-reject-rate.svg" {
+				return text(t, f.Write)
+			}
+		}
+		t.Fatal("no figure")
+		return ""
+	}
+	const own, all = ">its containers, rearranged freely<", ">all curves: their containers, rearranged freely<"
+	r := report()
+	if got := draw(r); strings.Count(got, all) != 1 || strings.Contains(got, own) {
+		t.Errorf("equal bounds: no label for all curves in\n%s", got)
+	}
+	r.Points[0].RBound = 0.25
+	if got := draw(r); strings.Count(got, own) != 2 || strings.Contains(got, all) {
+		t.Errorf("different bounds: a label for all curves in\n%s", got)
 	}
 }

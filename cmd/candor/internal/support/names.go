@@ -16,8 +16,9 @@ import (
 	"github.com/candor-project/candor/internal/jsonout"
 )
 
-// A names replaces names by other texts. A name has the same replacement in the whole archive. A names replaces each text that is not known
-// to be harmless, so that a new field or message cannot disclose a name. If isOn is false, a names only removes the commands of on-resize.
+// names anonymizes an archive: it replaces the names of containers, pods, cgroups and machines by texts such as name-1. A name
+// has the same replacement in the whole archive. Each text that is not known to be harmless counts as a name, so that a new field
+// or message cannot disclose a name. If isOn is false, only the commands of on-resize are removed.
 type names struct {
 	isOn bool
 	of   map[string]string // replacement by name
@@ -30,7 +31,7 @@ var harmless = wordSet(`class policy topology state phase pool view viewSeen run
 	onResize imageSettings limit request cpu period env preserve movable repairEvery headStart publish recordHistogram
 	cpus exclusive fractional shared usable reserved online offline isolated lost time level`)
 
-// common are names of groups, and elements of paths, that every machine can have.
+// common are names of cgroups, and elements of paths, that every machine can have.
 var common = wordSet(`candor candor.slice system.slice user.slice machine.slice init.scope kubepods kubepods.slice besteffort burstable
 	kubepods-besteffort.slice kubepods-burstable.slice docker default kube-system
 	dev etc home lib opt proc run root srv sys tmp usr var bin sbin local fs cgroup self unified cpu cpuset cpu,cpuacct
@@ -96,7 +97,7 @@ func (n *names) value(key string, v any) any {
 		out := make(map[string]any, len(v))
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			name := k
-			if key == "namespaces" || !vocabulary[strings.ToLower(k)] { // a configuration with an unknown field
+			if key == "namespaces" || !vocabulary[strings.ToLower(k)] { // the name of a namespace, or an unknown field
 				name = n.alias(k)
 			}
 			out[name] = n.value(k, v[k])
@@ -233,7 +234,7 @@ func (n *names) log(text []byte) []byte {
 		lines = append(lines, line)
 	}
 	var out bytes.Buffer
-	for _, line := range lines { // the names of all lines are known now
+	for _, line := range lines { // after the first loop, the names of all lines are known
 		for i, a := range line {
 			if !named[a.key] && !plain.MatchString(a.value) && !instant.MatchString(a.value) {
 				a.value = n.text(a.value)

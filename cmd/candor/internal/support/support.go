@@ -144,22 +144,33 @@ func (a *archive) writeAll(c *Contents) {
 	a.write("index.json", a.encoded(i))
 }
 
-// replay returns the command that replays the containers of the state on another machine, in the directory of the archive.
+// replay returns the command that replays the containers of the state on another machine, in the directory of the archive. Its reserved
+// CPUs are all CPUs that the node does not use, for example because of the cpuset of Candor's parent cgroup.
 func replay(c *Contents) string {
 	if c.Topology == nil || c.State == nil {
 		return ""
 	}
-	command := "candor plan --machine topology.json"
-	if o := c.Options; o != nil {
-		if !o.Reserved.IsEmpty() {
-			command += " --reserved " + o.Reserved.String()
-		}
-		if o.MinShared != 0 {
-			command += " --min-shared " + hybrid.Milli(o.MinShared).String()
-		}
-		command += " --algorithm " + o.Algorithm.String()
+	var o host.NodeOptions
+	if c.Options != nil {
+		o = *c.Options
 	}
-	return command + " plan.jsonl"
+	if c.Map != nil {
+		o.Reserved = c.Topology.Online.Minus(c.Map.Usable)
+		if !o.UseIsolated {
+			o.Reserved = o.Reserved.Minus(c.Topology.Isolated)
+		}
+	}
+	command := "candor plan --machine topology.json"
+	if !o.Reserved.IsEmpty() {
+		command += " --reserved " + o.Reserved.String()
+	}
+	if o.MinShared != 0 {
+		command += " --min-shared " + hybrid.Milli(o.MinShared).String()
+	}
+	if o.UseIsolated {
+		command += " --use-isolated"
+	}
+	return command + " --algorithm " + o.Algorithm.String() + " plan.jsonl"
 }
 
 // planOf returns the containers of a state as operations for candor plan, in the order of their arrival.

@@ -73,7 +73,7 @@ func contents(t *testing.T) *Contents {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := hybrid.NewNode(machine, hybrid.Options{})
+	node, err := hybrid.NewNode(machine, hybrid.Options{Reserved: cpuset.Of(3), MinShared: 500})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func keys(text string) []string {
 	return found
 }
 
-// TestReplay: candor plan accepts the machine and the operations of an archive, and grants what the node granted.
+// TestReplay: candor plan accepts the machine and the operations of an archive.
 func TestReplay(t *testing.T) {
 	files := archived(t, true)
 	m := new(topology.Machine)

@@ -1,5 +1,5 @@
-// Package texttable writes tables of texts. On a terminal that is too narrow for all columns of a table, it hides the least important
-// columns, and says so below the table.
+// Package texttable writes tables of texts. On a terminal that is too narrow for all columns of a table, it hides the least
+// important columns, and lists their titles below the table.
 package texttable
 
 import (
@@ -21,6 +21,8 @@ type Table struct {
 	// LastWidth is the smallest width to which Write cuts the cells of the last column before it hides columns. A cut cell ends with
 	// "…". 0: the cells are never cut.
 	LastWidth int
+	// FirstWidth is the same for the first column. Its cells lose their beginning, because the end of a path is its most specific part.
+	FirstWidth int
 }
 
 // gap is the number of spaces between two columns.
@@ -30,14 +32,17 @@ const gap = 2
 // than the terminal, Write writes them anyway.
 func (t *Table) Write(w io.Writer, width int) error {
 	shown := t.shown(width)
-	last, room := len(t.Titles)-1, t.roomOfLast(width, shown)
+	first, last := t.rooms(width, shown)
 	out := tabwriter.NewWriter(w, 0, 0, gap, ' ', 0)
 	for _, row := range append([][]string{t.Titles}, t.Rows...) {
 		var cells []string
 		for _, column := range shown {
 			cell := row[column]
-			if column == last {
-				cell = cut(cell, room)
+			if column == len(t.Titles)-1 {
+				cell = cut(cell, last)
+			}
+			if column == 0 {
+				cell = cutFront(cell, first)
 			}
 			cells = append(cells, cell)
 		}
@@ -59,6 +64,15 @@ func (t *Table) Write(w io.Writer, width int) error {
 	return err
 }
 
+// Width returns the width of the table with all columns, and without cut cells.
+func (t *Table) Width() int {
+	total := -gap
+	for column := range t.Titles {
+		total += t.width(column) + gap
+	}
+	return total
+}
+
 // shown returns the indexes of the columns to show.
 func (t *Table) shown(width int) (columns []int) {
 	total := -gap
@@ -77,20 +91,20 @@ func (t *Table) shown(width int) (columns []int) {
 	return columns
 }
 
-// roomOfLast returns the width for the cells of the last column beside the other shown columns.
-func (t *Table) roomOfLast(width int, shown []int) int {
-	last := len(t.Titles) - 1
-	room := t.width(last)
-	if width == 0 || t.LastWidth == 0 {
-		return room
+// rooms returns the widths of the first and the last column. A column that may be cut gets the width that the other shown columns leave.
+func (t *Table) rooms(width int, shown []int) (first, last int) {
+	end := len(t.Titles) - 1
+	first, last = t.width(0), t.width(end)
+	if width == 0 {
+		return first, last
 	}
-	left := width
+	left := width + gap
 	for _, column := range shown {
-		if column != last {
-			left -= t.width(column) + gap
-		}
+		left -= t.leastWidth(column) + gap
 	}
-	return max(min(room, left), t.leastWidth(last))
+	left = max(left, 0)
+	first = min(first, t.leastWidth(0)+left)
+	return first, min(last, t.leastWidth(end)+left-(first-t.leastWidth(0)))
 }
 
 // cut shortens a cell to a width.
@@ -101,11 +115,24 @@ func cut(cell string, width int) string {
 	return string([]rune(cell)[:width-1]) + "…"
 }
 
+// cutFront shortens a cell to a width. It removes the beginning.
+func cutFront(cell string, width int) string {
+	text := []rune(cell)
+	if len(text) <= width {
+		return cell
+	}
+	return "…" + string(text[len(text)-width+1:])
+}
+
 // leastWidth returns the width of a column if its cells are cut as far as possible.
 func (t *Table) leastWidth(column int) int {
 	width := t.width(column)
+	title := utf8.RuneCountInString(t.Titles[column])
 	if column == len(t.Titles)-1 && t.LastWidth > 0 {
-		width = min(width, max(t.LastWidth, utf8.RuneCountInString(t.Titles[column])))
+		width = min(width, max(t.LastWidth, title))
+	}
+	if column == 0 && t.FirstWidth > 0 {
+		width = min(width, max(t.FirstWidth, title))
 	}
 	return width
 }

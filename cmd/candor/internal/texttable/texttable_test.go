@@ -46,6 +46,27 @@ func TestLastWidth(t *testing.T) {
 	}
 }
 
+// TestFirstWidth: the first column loses the beginnings of its cells after the last column is cut as far as possible, and before a
+// column is hidden.
+func TestFirstWidth(t *testing.T) {
+	table := Table{Titles: []string{"GROUP", "MEAN", "NOTE"}, Rows: [][]string{{"/kubepods/pod1/web", "1.5", "throttled"}, {"", "2.0", "-"}}, Ranks: []int{0, 1, 0}, FirstWidth: 8, LastWidth: 6}
+	for width, want := range map[int]string{
+		0:  "GROUP               MEAN  NOTE\n/kubepods/pod1/web  1.5   throttled\n                    2.0   -\n",
+		35: "GROUP               MEAN  NOTE\n/kubepods/pod1/web  1.5   throttled\n                    2.0   -\n",
+		34: "GROUP               MEAN  NOTE\n/kubepods/pod1/web  1.5   throttl…\n                    2.0   -\n",
+		22: "GROUP     MEAN  NOTE\n…od1/web  1.5   throt…\n          2.0   -\n",
+		21: "GROUP          NOTE\n…ods/pod1/web  throt…\n               -\nHidden: MEAN. Use -o wide for all columns.\n",
+	} {
+		var out strings.Builder
+		if err := table.Write(&out, width); err != nil || out.String() != want {
+			t.Errorf("width %d: %v\n%s\nwant\n%s", width, err, &out, want)
+		}
+	}
+	if got := table.Width(); got != 35 {
+		t.Errorf("width %d, want 35", got)
+	}
+}
+
 // TestFits: no row is wider than the terminal if the columns of rank 0 are not, and a column is hidden only if all columns do not fit.
 func TestFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

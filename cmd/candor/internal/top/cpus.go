@@ -69,7 +69,7 @@ const barColumns = 8
 // wide draws each CPU with its ID, its containers, and its use as a bar and as a number.
 func wide(c *canvas, f *Figures) { f.cells(c, barColumns) }
 
-// short draws each CPU like wide, but without the bar.
+// short draws each CPU as the function wide does, but without the bar.
 func short(c *canvas, f *Figures) { f.cells(c, 0) }
 
 // cells draws a cell for each CPU, and starts a line for each NUMA node. bars is the width of the bars.

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/cputext"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
@@ -23,7 +25,7 @@ type Figures struct {
 	Rows        []Row // in order of arrival
 	ForeignUses []cpumap.ForeignUse
 	Inside      *Details // details of the opened container; nil without such a container
-	Note        string
+	Note        string   // warning of the host's snapshot or, without a warning, the first note of SeenNotes; "" without any
 }
 
 // A CPU is an online CPU.
@@ -88,6 +90,12 @@ func Between(before, after *Reading, inside string) *Figures {
 			f.ForeignUses = append(f.ForeignUses, foreignUses(before, after, was, c)...)
 		}
 	}
+	if notes := f.SeenNotes(); f.Note == "" && len(notes) > 0 {
+		f.Note = notes[0]
+		if more := len(notes) - 1; more > 0 {
+			f.Note = fmt.Sprintf("%s (and %s)", f.Note, cputext.Count(more, "more note"))
+		}
+	}
 	slices.SortStableFunc(f.ForeignUses, func(a, b cpumap.ForeignUse) int { return a.CPUs.First() - b.CPUs.First() })
 	f.Map.ForeignUses = f.ForeignUses
 	for _, seat := range f.Map.Seats() {
@@ -97,6 +105,16 @@ func Between(before, after *Reading, inside string) *Figures {
 		f.Inside = &Details{&f.Rows[i], threads(before.container(inside), f.Rows[i].Container)}
 	}
 	return f
+}
+
+// SeenNotes returns a line for each container that sees other CPUs than its settings say, with the reason and the remedy.
+func (f *Figures) SeenNotes() (notes []string) {
+	for i := range f.Rows {
+		if r := &f.Rows[i]; r.SeenCPUs.Note != "" {
+			notes = append(notes, cpumap.Clean(fmt.Sprintf("%s sees %s: %s", r.Name, r.SeenCPUs, r.SeenCPUs.Note)))
+		}
+	}
+	return notes
 }
 
 // comparableTime returns the time between two samples of a container. It returns 0 if the samples cannot be compared, because the container
@@ -168,7 +186,7 @@ func foreignUses(before, after *Reading, was, is *Container) (list []cpumap.Fore
 }
 
 // minForeignUse is the smallest foreign use to show, in milli-CPU. Smaller uses can come from the kernel's own threads, which run
-// on all CPUs, and from its counting in ticks.
+// on all CPUs. They can also come from the kernel's counting in ticks.
 const minForeignUse = 50
 
 // threads returns the threads of the later sample with their CPU use since the earlier sample, the busiest thread first.

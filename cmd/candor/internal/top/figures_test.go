@@ -3,6 +3,7 @@ package top
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/view"
 )
 
 func near[N ~float64](a, b N) bool { return math.Abs(float64(a-b)) < 1e-9 }
@@ -172,4 +174,31 @@ func TestAnyCounters(t *testing.T) {
 		u := UI{Interval: second}
 		u.Draw(f, Size{Columns: 80, Rows: 24})
 	})
+}
+
+// TestSeenNotes: the screen ends with the first note on the CPUs that a container sees, unless the host has a warning. Printed
+// samples have the notes beside the table.
+func TestSeenNotes(t *testing.T) {
+	w := newWorld(t, "core:4 pu:1")
+	for _, name := range []string{"web", "db", "log"} {
+		w.add(name, hybrid.Sensitive, 1000)
+	}
+	before := w.now()
+	w.pass(second)
+	for i := range 2 {
+		w.Containers[i].SeenCPUs = view.Summary{Affinity: 1, Files: 4, Note: "no view is mounted: restart it to mount the view"}
+	}
+	after := w.now()
+	f := Between(before, after, "")
+	const first = "web sees 1/4: no view is mounted: restart it to mount the view"
+	if notes := f.SeenNotes(); len(notes) != 2 || notes[0] != first {
+		t.Errorf("notes %q", notes)
+	}
+	if text := screen(&UI{}, f, Size{100, 24, false}); !strings.Contains(text, "\n"+first+" (and 1 more note)\nq quit ") {
+		t.Error(text)
+	}
+	after.Note = "the state is gone"
+	if f := Between(before, after, ""); f.Note != after.Note {
+		t.Errorf("note %q, want the host's warning", f.Note)
+	}
 }

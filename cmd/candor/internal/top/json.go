@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"io"
 
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
@@ -29,11 +30,12 @@ type documentCPU struct {
 }
 
 type documentContainer struct {
-	ID string `json:"id"`
+	ID          string `json:"id"`
+	DisplayName string `json:"name"`
 	podname.Name
 	State            string        `json:"state"`
 	Class            hybrid.Class  `json:"class"`
-	Limit            hybrid.Milli  `json:"limitMilli"` // 0: none
+	Limit            hybrid.Milli  `json:"limitMilli"` // 0: no limit
 	CPUs             cpuset.Set    `json:"cpus"`
 	Use              *hybrid.Milli `json:"useMilli,omitempty"`
 	Helpers          *hybrid.Milli `json:"helpersMilli,omitempty"`
@@ -75,7 +77,7 @@ func (u *CPU) document() documentCPU {
 
 func (r *Row) document(name podname.Name) documentContainer {
 	d := documentContainer{
-		ID: r.ID, Name: name, State: r.Condition, Class: r.Class, Limit: r.Limit, CPUs: r.CPUs,
+		ID: r.ID, DisplayName: cmp.Or(name.String(), r.ID), Name: name, State: r.Condition, Class: r.Class, Limit: r.Limit, CPUs: r.CPUs,
 		Throttled: r.Throttled.number(), ThrottledAll: r.ThrottledAll.number(),
 		UsageSeconds: r.Stat.CPU.Seconds(), Periods: r.Stat.Periods,
 		ThrottledPeriods: r.Stat.Throttled, ThrottledSeconds: r.Stat.ThrottledTime.Seconds(), Summary: r.SeenCPUs,

@@ -1,7 +1,7 @@
-// Package top implements candor top, which shows the use of each CPU, and the share of its limit that each container uses. A Reading is a
-// sample of the kernel's counters; Between computes Figures, which are rates, from two samples; Draw turns them into lines of text, for a
-// terminal that Live keeps up to date or for another output. Only Source reads the machine, and only Live uses the terminal; everything
-// between them is pure.
+// Package top implements candor top, which shows the use of each CPU, and the share of its limit that each container uses. A
+// Reading is a sample of the kernel's counters. Between computes Figures, which are rates, from two Readings. UI.Draw turns
+// Figures into lines of text. Live shows these lines on a terminal, and updates them. Only Source reads the machine, and only
+// Live uses the terminal. All other functions are pure.
 package top
 
 import (

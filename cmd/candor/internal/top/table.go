@@ -143,7 +143,8 @@ func (r *Row) draw(c *canvas, s Style, chosen []column, name int) {
 	}
 }
 
-// window returns the range of at most maxLines of n lines that contains the cursor. If maxLines is 0, it returns all lines.
+// window returns the range of lines to draw: at most maxLines of n lines, around the cursor. If maxLines is 0, it returns all
+// lines.
 func window(cursor, n, maxLines int) (first, last int) {
 	if maxLines <= 0 || n <= maxLines {
 		return 0, n

@@ -37,13 +37,33 @@ var fixtures = []string{"google2011:../../../../trace/testdata/google", "csv:../
 func TestText(t *testing.T) {
 	for name, ascii := range map[string]bool{"three.txt": false, "three.ascii.txt": true} {
 		var out bytes.Buffer
-		if err := Text(&out, summaries(t, fixtures...), ascii); err != nil {
+		if err := Text(&out, summaries(t, fixtures...), 0, ascii); err != nil {
 			t.Fatal(err)
 		}
 		golden.Check(t, "testdata/"+name, out.String())
 		if ascii && strings.ContainsAny(out.String(), "▁█") {
 			t.Error("blocks in ASCII")
 		}
+	}
+}
+
+// TestNarrowText: if the table of several traces is wider than the terminal, each trace has a table of its own.
+func TestNarrowText(t *testing.T) {
+	all := summaries(t, fixtures...)
+	var wide, narrow bytes.Buffer
+	for out, width := range map[*bytes.Buffer]int{&wide: 200, &narrow: 80} {
+		if err := Text(out, all, width, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tables, _, _ := strings.Cut(narrow.String(), "\nrequested CPU / capacity of")
+	for line := range strings.Lines(tables) {
+		if n := len(strings.TrimRight(line, " \n")); n > 80 {
+			t.Errorf("%d characters: %s", n, line)
+		}
+	}
+	if strings.Count(tables, "machines at the start") != len(all) || strings.Count(wide.String(), "machines at the start") != 1 {
+		t.Errorf("80 columns:\n%s\n200 columns:\n%s", &narrow, &wide)
 	}
 }
 
@@ -54,7 +74,7 @@ func TestEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, write := range []func(io.Writer) error{
-		func(w io.Writer) error { return Text(w, []*trace.Summary{s}, false) },
+		func(w io.Writer) error { return Text(w, []*trace.Summary{s}, 80, false) },
 		func(w io.Writer) error { return SVG(w, []*trace.Summary{s}) },
 	} {
 		var out bytes.Buffer

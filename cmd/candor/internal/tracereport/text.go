@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/trace"
@@ -20,22 +21,22 @@ type row struct {
 	value func(*trace.Summary) string
 }
 
-// Text writes a table with a column for each trace, and the load over time below. If ascii is true, it uses only
-// ASCII characters.
-func Text(w io.Writer, summaries []*trace.Summary, ascii bool) error {
-	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "\t"+strings.Join(titles(summaries), "\t"))
-	for _, r := range rows(summaries) {
-		cells := []string{r.label}
-		for _, s := range summaries {
-			cells = append(cells, r.value(s))
+// Text writes a table with a column for each trace, and the load over time below. If the table is wider than the terminal, it writes
+// a table for each trace, one below the other. width is the width of the terminal; 0: unlimited. If ascii is true, Text uses only ASCII
+// characters.
+func Text(w io.Writer, summaries []*trace.Summary, width int, ascii bool) error {
+	names := titles(summaries)
+	text := tableText(names, summaries, false)
+	if width > 0 && len(summaries) > 1 && widest(text) > width {
+		var tables []string
+		for i, s := range summaries {
+			tables = append(tables, tableText(names[i:i+1], []*trace.Summary{s}, true))
 		}
-		fmt.Fprintln(t, strings.Join(cells, "\t"))
+		text = strings.Join(tables, "\n")
 	}
-	if err := t.Flush(); err != nil {
+	if _, err := io.WriteString(w, text); err != nil {
 		return err
 	}
-	names := titles(summaries)
 	for i, s := range summaries {
 		if err := writeLoad(w, names[i], s.Load, ascii); err != nil {
 			return err
@@ -49,7 +50,31 @@ func Text(w io.Writer, summaries []*trace.Summary, ascii bool) error {
 	return nil
 }
 
-// titles returns the names of the traces. It returns the source instead of a name that several traces have.
+// tableText returns a table with a column for each trace. If isNarrow is true, the labels of the rows are short.
+func tableText(names []string, summaries []*trace.Summary, isNarrow bool) string {
+	var text strings.Builder
+	t := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(t, "\t"+strings.Join(names, "\t"))
+	for _, r := range rows(summaries, isNarrow) {
+		cells := []string{r.label}
+		for _, s := range summaries {
+			cells = append(cells, r.value(s))
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
+	}
+	_ = t.Flush() // a write to memory cannot fail
+	return text.String()
+}
+
+// widest returns the width of the longest line in characters.
+func widest(text string) (width int) {
+	for line := range strings.Lines(text) {
+		width = max(width, utf8.RuneCountInString(strings.TrimRight(line, " \n")))
+	}
+	return width
+}
+
+// titles returns the names of the traces. If several traces have the same name, it returns the sources of these traces instead.
 func titles(summaries []*trace.Summary) []string {
 	names := map[string]int{}
 	for _, s := range summaries {
@@ -67,7 +92,7 @@ func titles(summaries []*trace.Summary) []string {
 }
 
 // rows returns the rows of the table.
-func rows(summaries []*trace.Summary) []row {
+func rows(summaries []*trace.Summary, isNarrow bool) []row {
 	list := []row{
 		{"span", func(s *trace.Summary) string { return span(s.Header.Span.Seconds()) }},
 		{"events", func(s *trace.Summary) string { return count(s.Header.Events) }},
@@ -89,7 +114,7 @@ func rows(summaries []*trace.Summary) []row {
 		row{"  per hour: mean, p5 p50 p95", func(s *trace.Summary) string { return hourly(s.JobArrivals) }},
 		row{"requested CPU / capacity", func(s *trace.Summary) string { return fmt.Sprintf("%.1f %%", 100*s.LoadMean) }},
 	)
-	return append(list, classRows(summaries)...)
+	return append(list, classRows(summaries, isNarrow)...)
 }
 
 // mixRows returns rows for the machine sizes that are frequent in any trace, with their share of the machines in every trace.
@@ -126,8 +151,8 @@ func machineName(s *trace.Summary, m trace.MachineKind) string {
 	return fmt.Sprintf("%v cores, %v GiB", short(m.Cores), short(math.Round(m.Memory/1024)))
 }
 
-// classRows returns the rows with the durations of each class.
-func classRows(summaries []*trace.Summary) []row {
+// classRows returns the rows with the durations of each class. If isNarrow is true, the name of the class has a row of its own.
+func classRows(summaries []*trace.Summary, isNarrow bool) []row {
 	var list []row
 	seen := map[string]bool{}
 	for _, s := range summaries {
@@ -140,8 +165,13 @@ func classRows(summaries []*trace.Summary) []row {
 			if class.Sensitive {
 				name += ", latency-sensitive"
 			}
+			label := name + ": at the start, new"
+			if isNarrow {
+				list = append(list, row{name, func(*trace.Summary) string { return "" }})
+				label = "  at the start, new"
+			}
 			list = append(list,
-				row{name + ": at the start, new", classCell(class.Name, func(c *trace.ClassTimes) string { return count(c.Start) + ", " + count(c.New) })},
+				row{label, classCell(class.Name, func(c *trace.ClassTimes) string { return count(c.Start) + ", " + count(c.New) })},
 				row{"  ran for: p25 p50 p75 p90", classCell(class.Name, func(c *trace.ClassTimes) string {
 					d := c.Duration
 					if d.Max == 0 {
@@ -154,7 +184,8 @@ func classRows(summaries []*trace.Summary) []row {
 	return list
 }
 
-// classCell returns a function that formats the times of the class with a name, or "-" if the trace has no such class.
+// classCell returns a function that formats the times of the class called name. The function returns "-" if the trace has no such
+// class.
 func classCell(name string, format func(*trace.ClassTimes) string) func(*trace.Summary) string {
 	return func(s *trace.Summary) string {
 		for i := range s.Classes {

@@ -109,8 +109,8 @@ func (s *Setup) lacksDefault(all, runtimes fields) bool {
 	})
 }
 
-// canStart reports whether Docker could start with a former configuration. It could not if the default is a runtime of candor that the
-// configuration lacks.
+// canStart reports whether Docker could start with a former configuration. Docker does not start if the default is a runtime of
+// candor that the configuration lacks.
 func (s *Setup) canStart(text []byte) bool {
 	all, runtimes, err := readDocker(text)
 	return err == nil && !s.lacksDefault(all, runtimes)

@@ -47,8 +47,8 @@ type Engine struct {
 	has func(text []byte, s *Setup) (bool, error)
 	// remove returns the configuration without the runtimes. before is the record of the first setup; nil if that record is lost.
 	remove func(text []byte, before *record, s *Setup) ([]byte, error)
-	// canStart reports whether the engine could start with a former configuration. The engine could not if the default is a runtime
-	// of candor that the configuration does not contain. canStart is nil if remove already returns an error in this case.
+	// canStart reports whether the engine could start with a former configuration. The engine does not start if the default is a
+	// runtime of candor that the configuration does not contain. canStart is nil if remove already returns an error in this case.
 	canStart func(s *Setup, text []byte) bool
 	// defaults are the paths of the settings for default runtimes in the configuration, for remove.
 	defaults [][]string
@@ -109,12 +109,15 @@ func (s *Setup) Apply(dry bool) (Change, error) {
 		return Change{}, fmt.Errorf("%w %s: %w", ErrBadFile, s.File, err)
 	}
 	c := Change{File: s.File, Before: text, After: after}
-	if dry || c.Nothing() {
+	if c.Nothing() {
 		return c, nil
 	}
 	old, err := s.load()
 	if err != nil {
-		return c, err
+		return Change{}, err
+	}
+	if dry {
+		return c, nil
 	}
 	has, err := s.has(text)
 	if err == nil && (old == nil || !has) { // without runtimes in the text, an existing record is out of date
@@ -191,7 +194,8 @@ func (s *Setup) Undo(dry bool) (Change, error) {
 	return c, err
 }
 
-// plan computes the configuration without the runtimes. It is the recorded text if the user has made no later changes.
+// plan computes the configuration without the runtimes. This is the recorded text if the user has made no later changes and the
+// engine can start with that text.
 func (s *Setup) plan(c *Change, old *record) (err error) {
 	if c.After, err = s.Engine.remove(c.Before, old, s); err != nil {
 		return fmt.Errorf("%w %s: %w", ErrBadFile, s.File, err)
@@ -270,7 +274,7 @@ func (s *Setup) unchanged(c *Change) error {
 	return err
 }
 
-// load reads the record; nil if there is none.
+// load reads the record; nil if there is none. A record of another configuration file is an error.
 func (s *Setup) load() (*record, error) {
 	r, err := s.readRecord()
 	if err == nil && r != nil && r.File != s.File {
@@ -279,7 +283,7 @@ func (s *Setup) load() (*record, error) {
 	return r, err
 }
 
-// readRecord is like load, but accepts the record of another file.
+// readRecord is like load, but also returns the record of a setup with another configuration file.
 func (s *Setup) readRecord() (*record, error) {
 	text, err := fileio.Read(s.Record, 2*maxFile)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -23,9 +23,8 @@ var Podman = Engine{
 	defaults: [][]string{{"engine", "runtime"}},
 }
 
-// Containerd has all its runtimes in a single file. The RuntimeClasses of Kubernetes refer to these runtimes. (nerdctl needs no setup:
-// nerdctl run
-// --runtime candor-runc.)
+// Containerd has all its runtimes in a single file. The RuntimeClasses of Kubernetes refer to these runtimes. (nerdctl needs no
+// setup: nerdctl run --runtime candor-runc.)
 var Containerd = Engine{
 	Name:   "containerd",
 	File:   "/etc/containerd/config.toml",
@@ -38,7 +37,7 @@ var Containerd = Engine{
 	defaults: [][]string{{"plugins", criPlugin, "containerd", "default_runtime_name"}, {"plugins", criRuntime, "containerd", "default_runtime_name"}},
 }
 
-// The plugins with the runtimes: criPlugin before containerd 2.0, criRuntime since.
+// The names of the plugin that has the runtimes: criPlugin before containerd 2.0, criRuntime since 2.0.
 const (
 	criPlugin  = "io.containerd.grpc.v1.cri"
 	criRuntime = "io.containerd.cri.v1.runtime"
@@ -97,8 +96,9 @@ func addToContainerd(text []byte, s *Setup) ([]byte, error) {
 // runcType is the shim for runtimes with the command line of runc.
 const runcType = "io.containerd.runc.v2"
 
-// optionsOf returns the options of the default runtime, or of runc if the default runtime has another shim. Candor's runtimes get the same
-// options: with another cgroup driver (SystemdCgroup) than the default runtime, they could start no pod.
+// optionsOf returns the options of the default runtime, or of runc if the default runtime has another shim. Candor's runtimes get
+// the same options: they could start no pod if their cgroup driver (SystemdCgroup) differed from the cgroup driver of the default
+// runtime.
 func optionsOf(containerd map[string]any) map[string]any {
 	options := map[string]any{}
 	chosen, _ := containerd["default_runtime_name"].(string)
