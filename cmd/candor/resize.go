@@ -51,7 +51,7 @@ func newResizeCommand() *cobra.Command {
 		if cmd.Flags().Changed("request") && guarantee == 0 {
 			guarantee = hybrid.NoGuarantee
 		}
-		r := resizing{h, cmd, args[0], ""}
+		r := resizing{h, cmd, ""}
 		if r.id, err = idNamed(h, args[0]); err != nil {
 			return err
 		}
@@ -67,8 +67,8 @@ func newResizeCommand() *cobra.Command {
 // A resizing is a call of candor resize.
 type resizing struct {
 	*host.Host
-	cmd      *cobra.Command
-	name, id string // of the container: as given, and of Candor
+	cmd *cobra.Command
+	id  string // of the container
 }
 
 // resizeMemory changes the memory limit, if wanted is not nil. undo restores the former limit.
@@ -82,7 +82,7 @@ func (r *resizing) resizeMemory(wanted *host.MemoryRequest) (undo func() error, 
 	}
 	before, after, undo, err := r.ResizeMemory(r.cmd.Context(), r.id, wanted.Memory, swap)
 	if err == nil {
-		_, err = fmt.Fprintf(r.cmd.OutOrStdout(), "%s: memory %s -> %s\n", r.name, sizeText(before.Memory), sizeText(after.Memory))
+		_, err = fmt.Fprintf(r.cmd.OutOrStdout(), "%s: memory %s -> %s\n", r.id, sizeText(before.Memory), sizeText(after.Memory))
 	}
 	return undo, err
 }
