@@ -20,8 +20,8 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// clearOrphans removes cgroups of Candor that have no grant in the state and run no program. A candor process that was killed
-// leaves such a cgroup, possibly with a waiting helper (HelperCommand). clearOrphans does not remove cgroups of engines.
+// clearOrphans removes cgroups of Candor that have no grant in the state and run no program. Such a cgroup remains if candor was
+// killed, possibly with a waiting helper (HelperCommand). clearOrphans does not remove cgroups of engines.
 func (op *operation) clearOrphans() {
 	for name, g := range op.groups {
 		if op.before[name] != nil {

@@ -67,8 +67,8 @@ func ReadMachine() (m *topology.Machine, err error) {
 var ErrInside = errors.New("inside a container's view of the CPUs")
 
 // outsideViews runs f where the kernel's own /sys and /proc are visible. In a container of Candor, a view is mounted over some of
-// their files. If a candor process read the view, it would treat all other CPUs as offline, and move every container. In such a
-// container, f runs on a thread with its own mount namespace, from which the view is unmounted.
+// their files. If candor read the view, it would treat all other CPUs as offline, and move every container. In such a container, f
+// runs on a thread with its own mount namespace, from which the view is unmounted.
 func outsideViews(f func() error) error {
 	name := mountedView()
 	if name == "" {

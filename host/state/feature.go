@@ -9,7 +9,7 @@ import (
 )
 
 // A Feature is a use of Candor that version 2 of the state file cannot express. While a container uses a feature, Candor writes
-// version 3, which names the features in use. A candor process that does not know a named feature refuses the state, and its
+// version 3, which names the features in use. An older candor that does not know a named feature refuses the state, and its
 // error names the feature.
 type Feature string
 
