@@ -59,25 +59,6 @@ func (c *nerdctlContainer) program() int {
 	return pid
 }
 
-// payerOf returns the cgroup of a process that the cpu controller uses.
-func payerOf(t *testing.T, pid int) (path string) {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(fields) == 3 && slices.Contains(strings.Split(fields[1], ","), "cpu") {
-			return fields[2]
-		}
-		if len(fields) == 3 && fields[0] == "0" {
-			path = fields[2]
-		}
-	}
-	return path
-}
-
 // helpers returns the helpers of the container outside of its cgroup: the shim, and the logger unless it is placed.
 func (c *nerdctlContainer) helpers(group string) []int {
 	c.Helper()
@@ -90,7 +71,7 @@ func (c *nerdctlContainer) helpers(group string) []int {
 	if err != nil {
 		c.Fatal(err)
 	}
-	if strings.HasPrefix(payerOf(c.T, logger), group+"/") {
+	if strings.HasPrefix(cpuGroup(c.T, logger), group+"/") {
 		return []int{stat.Parent}
 	}
 	return []int{stat.Parent, logger}
@@ -102,7 +83,7 @@ func (n *nerdctl) use(all []*nerdctlContainer, during time.Duration) (cpus float
 	var groups []string
 	var helpers []int
 	for _, c := range all {
-		group := payerOf(n.T, c.program())
+		group := cpuGroup(n.T, c.program())
 		groups, helpers = append(groups, group), append(helpers, c.helpers(group)...)
 	}
 	tree := n.allPods()
