@@ -7,6 +7,7 @@
 # CANDOR_LEDGER_SOURCE=FILE is a downloaded package, for systems whose package lists lack this version.
 set -euo pipefail
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive
+CANDOR_LEDGER_SOURCE=${CANDOR_LEDGER_SOURCE:+$(realpath "$CANDOR_LEDGER_SOURCE")}
 cd "$(dirname "$0")/.."
 
 version=6.1.176-1
@@ -19,6 +20,23 @@ image=$cache/vmlinuz-${version%-*}-borrowing
 say() { echo "ledger-kernel: $*" >&2; }
 fail() { say "$*"; exit 1; }
 
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	elif command -v sudo >/dev/null; then
+		sudo --preserve-env=DEBIAN_FRONTEND,LC_ALL "$@"
+	else
+		fail "$1 needs root and there is no sudo"
+	fi
+}
+
+update() {
+	[ -z "${updated:-}" ] || return 0
+	say "apt-get update"
+	as_root apt-get -qq -o Acquire::Retries=3 update >&2
+	updated=1
+}
+
 # install_tools installs the programs and headers that the build needs.
 install_tools() {
 	local list="" tool
@@ -28,11 +46,10 @@ install_tools() {
 	command -v xz >/dev/null || list+=" xz-utils"
 	[ -e /usr/include/libelf.h ] || list+=" libelf-dev"
 	[ -n "$list" ] || return 0
+	update
 	say "apt-get install$list"
-	local root=""
-	[ "$(id -u)" = 0 ] || root="sudo --preserve-env=DEBIAN_FRONTEND,LC_ALL"
-	# shellcheck disable=SC2086 # lists of words
-	$root apt-get -qq -y -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 install --no-install-recommends $list >"$work/apt.log" 2>&1 ||
+	# shellcheck disable=SC2086 # a list of words
+	as_root apt-get -qq -y -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 install --no-install-recommends $list >"$work/apt.log" 2>&1 ||
 		{ tail -20 "$work/apt.log" >&2; fail "cannot install$list: install them by hand"; }
 }
 
@@ -40,6 +57,7 @@ install_tools() {
 fetch_source() {
 	local deb=${CANDOR_LEDGER_SOURCE:-}
 	if [ -z "$deb" ]; then
+		update
 		say "download $package $version"
 		(cd "$work" && apt-get -qq -o Acquire::Retries=3 -o APT::Sandbox::User=root download "$package=$version") >&2 ||
 			fail "cannot download $package $version: get its package from https://snapshot.debian.org/package/linux/$version/, and set CANDOR_LEDGER_SOURCE to the file"
@@ -69,7 +87,7 @@ stamp=$(cat scripts/ledger-kernel.sh "$inputs"/* | sha256sum | cut -d' ' -f1)
 mkdir -p "$cache"
 exec 9>"$cache/lock"
 flock 9
-if [ "$(cat "$cache/stamp" 2>/dev/null)" != "$stamp" ]; then
+if [ ! -e "$image" ] || [ "$(cat "$cache/stamp" 2>/dev/null)" != "$stamp" ]; then
 	work=$(mktemp -d "$cache/work.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
 	install_tools

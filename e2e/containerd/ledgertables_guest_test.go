@@ -3,6 +3,8 @@ package containerd
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,8 +32,21 @@ func ledgerKernel() (guest.Kernel, error) {
 	if err != nil {
 		return guest.Kernel{}, err
 	}
-	if len(images) != 1 {
-		return guest.Kernel{}, errors.New("no kernel with the patch; scripts/ledger-kernel.sh builds it")
+	inputs, err := filepath.Glob("../ledgertables/kernel/*")
+	if err != nil {
+		return guest.Kernel{}, err
+	}
+	hash := sha256.New()
+	for _, file := range append([]string{"../../scripts/ledger-kernel.sh"}, inputs...) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return guest.Kernel{}, err
+		}
+		hash.Write(text)
+	}
+	stamp, err := os.ReadFile(filepath.Join(cache, "ledger-kernel", "stamp"))
+	if err != nil || len(images) != 1 || strings.TrimSpace(string(stamp)) != hex.EncodeToString(hash.Sum(nil)) {
+		return guest.Kernel{}, errors.New("no kernel with the present patch; scripts/ledger-kernel.sh builds it")
 	}
 	return guest.Kernel{Release: strings.TrimPrefix(filepath.Base(images[0]), "vmlinuz-"), Image: images[0], CpusetsV1: true}, nil
 }

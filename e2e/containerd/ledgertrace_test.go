@@ -104,10 +104,14 @@ func TestLedger(t *testing.T) {
 }
 
 // exactShares returns the share of each container in the exact CPU time for logs.
-func (c *comparison) exactShares() map[string]float64 {
+func (c *comparison) exactShares(t *testing.T) map[string]float64 {
+	t.Helper()
 	sum, shares := 0.0, map[string]float64{}
 	for name := range c.all {
 		sum += c.exact[name]
+	}
+	if sum == 0 {
+		t.Fatal("the exact trace has no CPU time for logs")
 	}
 	for name := range c.all {
 		shares[name] = c.exact[name] / sum
@@ -121,7 +125,10 @@ func (c *comparison) checkShares(t *testing.T) (sampledLogs float64) {
 	for name := range c.all {
 		sampledLogs += c.sampled[name]
 	}
-	for name, share := range c.exactShares() {
+	if sampledLogs == 0 {
+		t.Fatal("no CPU time was sampled for logs")
+	}
+	for name, share := range c.exactShares(t) {
 		if math.Abs(c.sampled[name]/sampledLogs-share) > 0.2 {
 			t.Errorf("%s: sampled %.4f of %.4f CPUs, exact %.1f %%", name, c.sampled[name], sampledLogs, 100*share)
 		}
@@ -138,7 +145,7 @@ func TestLedgerRegisters(t *testing.T) {
 	c := compareWithTrace(t, "setpriv", "--bounding-set=-bpf,-sys_admin")
 	c.check(t, "registers")
 	sampledLogs := c.checkShares(t)
-	for name, share := range c.exactShares() {
+	for name, share := range c.exactShares(t) {
 		if math.Abs(c.sampled[name]-share*sampledLogs) > 0.05 {
 			t.Errorf("%s: sampled %.4f of %.4f CPUs, exact %.1f %%", name, c.sampled[name], sampledLogs, 100*share)
 		}

@@ -59,22 +59,33 @@ func (c *nerdctlContainer) program() int {
 	return pid
 }
 
-// helpers returns the helpers of the container outside of its cgroup: the shim, and the logger unless it is placed.
-func (c *nerdctlContainer) helpers(group string) []int {
+// logger returns the process ID of the container's logger.
+func (c *nerdctlContainer) logger() int {
 	c.Helper()
-	program := c.program()
-	stat, err := procfs.ReadStat(program)
+	logger, err := loggerOf(c.program(), "_NERDCTL_INTERNAL_LOGGING")
 	if err != nil {
 		c.Fatal(err)
 	}
-	logger, err := loggerOf(program, "_NERDCTL_INTERNAL_LOGGING")
+	return logger
+}
+
+// isPlaced reports whether the logger is in the cgroup of the container.
+func (c *nerdctlContainer) isPlaced() bool {
+	c.Helper()
+	return strings.HasPrefix(cpuGroup(c.T, c.logger()), cpuGroup(c.T, c.program())+"/")
+}
+
+// helpers returns the helpers of the container outside of its cgroup: the shim, and the logger unless it is placed.
+func (c *nerdctlContainer) helpers() []int {
+	c.Helper()
+	stat, err := procfs.ReadStat(c.program())
 	if err != nil {
 		c.Fatal(err)
 	}
-	if strings.HasPrefix(cpuGroup(c.T, logger), group+"/") {
+	if c.isPlaced() {
 		return []int{stat.Parent}
 	}
-	return []int{stat.Parent, logger}
+	return []int{stat.Parent, c.logger()}
 }
 
 // use returns the CPU use of containers and of their helpers together.
@@ -84,7 +95,7 @@ func (n *nerdctl) use(all []*nerdctlContainer, during time.Duration) (cpus float
 	var helpers []int
 	for _, c := range all {
 		group := cpuGroup(n.T, c.program())
-		groups, helpers = append(groups, group), append(helpers, c.helpers(group)...)
+		groups, helpers = append(groups, group), append(helpers, c.helpers()...)
 	}
 	tree := n.allPods()
 	defer tree.Close()
@@ -177,6 +188,9 @@ func TestNerdctlCharge(t *testing.T) {
 	agent := n.startCharging("19486")
 	for name, flags := range n.groups() {
 		c := n.charged(name, "0.5", echoLoop, flags...)
+		if got := c.isPlaced(); got != (name == "placed") {
+			t.Errorf("%s: the logger is in the cgroup of the container: %v", name, got)
+		}
 		n.reach(0.5, agent, name, c)
 		if got := n.does("exec", name, "busybox", "echo", "there"); got != "there" {
 			t.Errorf("%s: exec printed %q", name, got)

@@ -25,6 +25,8 @@ type exitRecord struct {
 	start uint64        // start of the process, in clock ticks since the boot (procfs.Stat.Start)
 }
 
+var errOtherPIDs = errors.New("cannot trace the end of processes: not in the initial PID namespace")
+
 // clockTick is the unit of times in /proc/PID/stat.
 const clockTick = 10 * time.Millisecond
 

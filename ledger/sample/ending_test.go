@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/ledger"
@@ -138,8 +142,11 @@ func newTestRecorder(t *testing.T) exitRecorder {
 		t.Skip("loads a BPF program: needs root")
 	}
 	e, err := newExitRecorder()
-	if err != nil {
+	if errors.Is(err, unix.EPERM) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, errOtherPIDs) || errors.Is(err, btf.ErrNotFound) {
 		t.Skipf("this kernel refuses it: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
 	return e

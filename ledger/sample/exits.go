@@ -5,6 +5,7 @@ package sample
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/cilium/ebpf/link"
@@ -19,7 +20,13 @@ type bpfExits struct {
 	link    link.Link
 }
 
+// initialPIDs is the initial PID namespace, whose process IDs the BPF program sees.
+const initialPIDs = "pid:[4026531836]" // PROC_PID_INIT_INO in include/linux/proc_ns.h
+
 func newExitRecorder() (exitRecorder, error) {
+	if namespace, err := os.Readlink("/proc/self/ns/pid"); err != nil || namespace != initialPIDs {
+		return nil, errors.Join(errOtherPIDs, err)
+	}
 	_ = rlimit.RemoveMemlock() // before Linux 5.11, maps count as locked memory; if the limit is too low, the load fails
 	e := &bpfExits{}
 	err := loadExitsObjects(&e.objects, nil)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -206,21 +207,15 @@ type owners struct {
 	isUnclear bool              // a log directory belongs to several containers, none or several of which run
 }
 
-// addLogs adds the log directory of a container. After a restart of a container in its pod, the new container has the directory
+// addLogs adds a log directory with its containers. After a restart of a container in its pod, the new container has the directory
 // of the old container: a running container takes the directory from an ended container.
-func (o *owners) addLogs(dir, id string, isRunning map[string]bool) {
-	other, exists := o.logs[dir]
-	if !exists {
-		o.logs[dir] = id
-		return
+func (o *owners) addLogs(dir string, ids []string, isRunning map[string]bool) {
+	isEnded := func(id string) bool { return !isRunning[id] }
+	if running := slices.DeleteFunc(slices.Clone(ids), isEnded); len(running) > 0 {
+		ids = running
 	}
-	if isRunning[id] == isRunning[other] {
-		o.isUnclear = true
-		return
-	}
-	if isRunning[id] {
-		o.logs[dir] = id
-	}
+	o.logs[dir] = slices.Min(ids)
+	o.isUnclear = o.isUnclear || len(ids) > 1
 }
 
 // inspect returns the key and the type of an open file, given the process, the number of its descriptor and the link of the

@@ -240,7 +240,7 @@ func (s *Source) findOwners() *owners {
 			bundles[a.bundles] = pid
 		}
 	}
-	isRunning := map[string]bool{}
+	isRunning, users := map[string]bool{}, map[string][]string{} // users has the containers of a log directory
 	for pid, init := range s.processes.inits {
 		o.addPipes(pid, init.container)
 		isRunning[init.container] = true
@@ -250,8 +250,11 @@ func (s *Source) findOwners() *owners {
 			s.logs[id] = readLogs(id, bundles)
 		}
 		if dir := s.logs[id]; dir != "" {
-			o.addLogs(dir, id, isRunning)
+			users[dir] = append(users[dir], id)
 		}
+	}
+	for dir, ids := range users {
+		o.addLogs(dir, ids, isRunning)
 	}
 	return o
 }
@@ -275,6 +278,7 @@ func (s *Source) measure(a *account, book *ledger.Book, c *cycle) error {
 	defer func() { a.at, a.isRead = c.now, true }()
 	if !c.known {
 		if a.served, err = a.serve(c); err != nil {
+			a.time -= used // a later measurement, or the record of the helper's end, books it
 			return err
 		}
 	}
