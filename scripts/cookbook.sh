@@ -42,7 +42,6 @@ missing() {
 	go | go-build) if lacks "$go"; then echo golang-go; fi ;;
 	node | node-libuv) if lacks node; then echo nodejs; fi ;;
 	python | loader*) if lacks "$python"; then echo python3; fi ;;
-	gpu) if ! "$python" -c 'import torch; exit(not torch.cuda.is_available())' 2>/dev/null; then echo "PyTorch and a GPU"; fi ;;
 	openmp) if lacks gcc; then echo gcc libc6-dev; fi ;;
 	numpy)
 		if ! "$python" -c 'import numpy' 2>/dev/null; then echo python3-numpy; fi
@@ -302,6 +301,9 @@ measure_program() {
 			return
 		elif [ "$program" = jest ] && [ "$(nproc)" -lt 3 ]; then
 			skipped+=("jest: needs 3 CPUs, because it starts a worker less than it sees CPUs, and at least 1")
+			return
+		elif [ "$program" = gpu ] && ! "$python" -c 'import torch; exit(not torch.cuda.is_available())' 2>/dev/null; then
+			skipped+=("gpu: needs PyTorch and a GPU")
 			return
 		fi
 		say "[$current/$total] $program, after $((SECONDS / 60)) min"

@@ -91,7 +91,12 @@ func newAuditCommand() *cobra.Command {
 		rows := auditRows(found, *all, figures)
 		if addSeenNotes(rows, store) { // an operation in progress can be the cause of a note
 			time.Sleep(settling)
-			audit.Observe(found, store.ViewsDir())
+			again, err := audit.Read(tree)
+			if err != nil {
+				return err
+			}
+			audit.Observe(again, store.ViewsDir())
+			replaceNoted(rows, again)
 			rows = auditRows(found, *all, figures)
 			addSeenNotes(rows, store)
 		}
@@ -185,6 +190,23 @@ func addSeenNotes(rows []auditRow, store state.Store) (hasNote bool) {
 		hasNote = hasNote || r.SeesNote != ""
 	}
 	return hasNote
+}
+
+// replaceNoted replaces the containers of the rows with a note by the containers that were read again. A container that has ended
+// meanwhile sees no CPUs.
+func replaceNoted(rows []auditRow, again []audit.Container) {
+	for i := range rows {
+		r := &rows[i]
+		if r.SeesNote == "" {
+			continue
+		}
+		r.found.Observed = view.Observation{}
+		for j := range again {
+			if c := &again[j]; c.Group == r.found.Group && c.ID == r.found.ID {
+				*r.found = *c
+			}
+		}
+	}
 }
 
 // writeAudit writes the table, and a summary that suggests the next command to the user.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/candor-project/candor/cmd/candor/internal/audit"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/spec"
 )
@@ -79,6 +80,43 @@ func TestAuditSeenNotes(t *testing.T) {
 		hasNote := addSeenNotes(rows, store)
 		if writeSeenLegend(&out, rows); out.String() != want || hasNote != (test.note != "") || rows[0].SeesNote != test.note {
 			t.Errorf("%s: note %q, %q, want %q", test.group, rows[0].SeesNote, out.String(), want)
+		}
+	}
+}
+
+// TestReplaceNoted: the second reading decides about a container with a note, and only about this container. Without a second
+// reading, the container has ended and has no note.
+func TestReplaceNoted(t *testing.T) {
+	store := state.NewStore(t.TempDir())
+	saved := new(state.Saved)
+	for _, id := range []string{"moved", "stale", "ended", "calm"} {
+		g := &state.Grant{State: state.Running, Spec: spec.Spec{View: spec.ViewFull}}
+		g.ID = id
+		saved.Grants = append(saved.Grants, g)
+	}
+	if err := store.Save(saved); err != nil {
+		t.Fatal(err)
+	}
+	container := func(id, cpus string, seen host.Observation) audit.Container {
+		return audit.Container{ID: id, Runtime: "candor", Group: "/candor/" + id, CPUs: cpuset.MustParse(cpus), Observed: seen.Observation}
+	}
+	first, second := exampleObservation("full", cpuset.MustParse("0-1")), exampleObservation("full", cpuset.MustParse("2-3"))
+	found := []audit.Container{
+		container("moved", "2-3", first), // between the move of the cgroup and of the view
+		container("stale", "2-3", first),
+		container("ended", "2-3", first),
+		container("calm", "0-1", first),
+	}
+	rows := auditRows(found, true, nil)
+	if !addSeenNotes(rows, store) {
+		t.Fatal("no notes at first")
+	}
+	replaceNoted(rows, []audit.Container{container("moved", "2-3", second), container("stale", "2-3", first), container("calm", "2-3", first)})
+	rows = auditRows(found, true, nil)
+	addSeenNotes(rows, store)
+	for i := range rows {
+		if r := &rows[i]; (r.SeesNote != "") != (r.ID == "stale") {
+			t.Errorf("%s: note %q", r.ID, r.SeesNote)
 		}
 	}
 }

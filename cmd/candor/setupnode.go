@@ -115,18 +115,18 @@ func (n *nodeSetup) noteNotDone(steps []nodeStep) {
 // NRI off.
 func (n *nodeSetup) engines() (fitting []*engine.Setup, err error) {
 	for _, s := range n.all() {
+		isNRI := s.Engine.Name == engine.NRI.Name
+		if s.Engine.Name == engine.Containerd.Name || !isNRI && !isInstalled(s.Engine.Name) { // candor nri serves containerd
+			continue
+		}
 		if err := s.UseRecordedFile(); err != nil {
 			return nil, err
 		}
-		var isFitting bool
-		switch s.Engine.Name {
-		case engine.Containerd.Name: // candor nri serves containerd
-		case engine.NRI.Name:
+		isFitting := true
+		if isNRI {
 			isFitting, err = n.needsNRI(s)
-		default:
-			if isFitting = isInstalled(s.Engine.Name); isFitting {
-				err = findRuntimes(s, false)
-			}
+		} else {
+			err = findRuntimes(s, false)
 		}
 		if err != nil {
 			return nil, err

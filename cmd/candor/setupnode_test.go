@@ -168,6 +168,16 @@ func TestSetupNodeEngines(t *testing.T) {
 	}
 }
 
+// TestSetupNodeForeignRecord: a damaged record of an engine that the command does not set up changes nothing.
+func TestSetupNodeForeignRecord(t *testing.T) {
+	m := newEngineMachine(t, "{}", "", "version = 2\n")
+	writeFile(t, m.root+"/etc/candor/setup-"+engine.Containerd.Name+".json", "{")
+	n := m.newSetup()
+	if err := n.apply(false); err != nil || len(n.report.Changes) != 4 {
+		t.Errorf("%+v, %v", n.report, err)
+	}
+}
+
 // TestSetupNodeRefused: if one of the files is invalid, the setup and the undo change no file and do not change the service.
 func TestSetupNodeRefused(t *testing.T) {
 	for name, c := range map[string]struct{ docker, podman, containerd, want string }{

@@ -12,6 +12,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/metrics"
 	"github.com/candor-project/candor/spec"
 )
@@ -100,11 +101,7 @@ func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, erro
 // refused returns the error about a container that the engine refuses. Like the log, it has the container's whole name. The
 // runtime reports it to the user, for example in an Event of the pod.
 func refused(p *Pod, ctr *Container, err error) error {
-	name := fullName(p, ctr)
-	if strings.HasPrefix(err.Error(), name+": ") { // an error of package host has the name already
-		return fmt.Errorf("candor: container %w", err)
-	}
-	return fmt.Errorf("candor: container %s: %w", name, err)
+	return fmt.Errorf("candor: container %w", errline.Named(fullName(p, ctr), err))
 }
 
 // Update plans a new limit of a container. The reply has the settings that result from the plan, which can differ from the

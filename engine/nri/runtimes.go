@@ -48,7 +48,10 @@ type Runtime struct {
 	Enabled        *bool         // NRI is on or off; nil: the configuration does not say so
 	EnabledFile    string        // file with the setting that decides Enabled, or ""
 	IsListedOff    bool          // EnabledFile has NRI in disabled_plugins
+	IsMisnamed     bool          // EnabledFile has NRI's section under its long name, although File is of version 1: containerd 1.7 ignores it
+	HasShortNames  bool          // File is of version 1, in which the section of NRI is plugins.nri
 	NoCRI          bool          // the CRI plugin is disabled: NRI plugins see no containers
+	NoCRIFile      string        // file with that setting, or ""
 	Socket         string        // path of the NRI socket
 	PluginDir      string        // directory of the plugins that the runtime starts itself
 	NoConnections  bool          // plugins cannot connect to the socket
@@ -238,11 +241,21 @@ func (r *Runtime) addContainerd(name string, c *containerdConfig) error {
 			r.SystemdCgroup = systemd
 		}
 	}
-	err := r.addNRI(name, &c.Plugins.NRI)
-	if err == nil && c.Version <= 1 {
-		err = r.addNRI(name, &c.Plugins.ShortNRI)
+	isVersion1 := c.Version <= 1
+	if name == r.File {
+		r.HasShortNames = isVersion1
 	}
-	return err
+	if c.Plugins.NRI.Disable != nil && !r.IsListedOff {
+		r.IsMisnamed = r.HasShortNames
+	}
+	err := r.addNRI(name, &c.Plugins.NRI)
+	if err != nil || !isVersion1 {
+		return err
+	}
+	if c.Plugins.ShortNRI.Disable != nil {
+		r.IsMisnamed = false
+	}
+	return r.addNRI(name, &c.Plugins.ShortNRI)
 }
 
 // addNRI adds the settings of a file's section for NRI. name is the path of the file.
@@ -267,7 +280,9 @@ func (r *Runtime) addDisabled(name string, plugins []string) {
 	if has(nriPlugins) {
 		r.Enabled, r.EnabledFile, r.IsListedOff = new(bool), name, true
 	}
-	r.NoCRI = r.NoCRI || has(criPlugins)
+	if has(criPlugins) {
+		r.NoCRI, r.NoCRIFile = true, name
+	}
 }
 
 // addValidator adds a file's settings of NRI's default validator. name is the path of the file.

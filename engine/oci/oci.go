@@ -1,7 +1,6 @@
 package oci
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,22 +75,22 @@ func (w *Wrapper) create(c *Call, real string) (code int, err error) {
 	}
 	cfg, err := loadConfig(c.bundle(), c.config())
 	if err != nil {
-		return 0, withName(c.Name(), err)
+		return 0, errline.Named(c.Name(), err)
 	}
 	name := c.displayName(cfg)
 	b, err := overrideFor(c.Name())
 	if err != nil {
-		return 0, withName(name, err)
+		return 0, errline.Named(name, err)
 	}
 	if b != nil {
 		return b.create(w, c, real, cfg)
 	}
 	a, ours, err := w.requestOf(c, cfg)
 	if err != nil {
-		return 0, withName(name, err)
+		return 0, errline.Named(name, err)
 	}
 	if !ours {
-		return 0, withName(name, w.leave(c, real, cfg, a.cpus))
+		return 0, errline.Named(name, w.leave(c, real, cfg, a.cpus))
 	}
 	return w.place(c, real, cfg, a)
 }
@@ -108,7 +107,7 @@ func (w *Wrapper) place(c *Call, real string, cfg *config, a request) (code int,
 	own := bundle(h.BundleDir(a.ID))
 	g, err := w.grant(ctx, h, a, cfg, own)
 	if err != nil {
-		return 0, withName(cmp.Or(a.Engine.Name, c.Name()), err)
+		return 0, errline.Named(c.displayName(cfg), err)
 	}
 	if code, err = own.make(c, real); err != nil || code != 0 {
 		c.warn(errline.Join(own.remove(), h.ReleaseOwn(ctx, a.ID, true)))
@@ -263,12 +262,4 @@ func (w *Wrapper) hooks(event, name string, args ...string) hooks {
 		hook{w.Self[0], append(append(slices.Clip(command), event, name), args...), env},
 		hook{w.Self[0], append(slices.Clip(command), stopped, name), env},
 	}
-}
-
-// withName names the container in an error that does not begin with its name.
-func withName(name string, err error) error {
-	if strings.HasPrefix(err.Error(), name+": ") {
-		return err
-	}
-	return fmt.Errorf("%s: %w", name, err)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/spec"
 )
@@ -142,7 +143,7 @@ func (b *Override) recordUsage(used cgroup.Usage) error {
 func (b *Override) create(w *Wrapper, c *Call, real string, cfg *config) (code int, err error) {
 	b.Applied = true
 	if err := b.Save(); err != nil {
-		return 0, withName(c.Name(), err)
+		return 0, errline.Named(c.Name(), err)
 	}
 	return b.wrapper(w).place(c.withoutSystemd(), real, cfg, request{Allocation: host.Allocation{Request: b.Request, Spec: b.Spec}})
 }

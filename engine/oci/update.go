@@ -22,7 +22,7 @@ import (
 func (w *Wrapper) update(c *Call, real string) (code int, err error) {
 	h, before, err := w.findGrant(c)
 	if err != nil {
-		return 0, withName(c.Name(), err)
+		return 0, errline.Named(c.Name(), err)
 	}
 	if before == nil {
 		return 0, become(real, c.Args)
@@ -31,7 +31,7 @@ func (w *Wrapper) update(c *Call, real string) (code int, err error) {
 	ctx := context.Background()
 	u, err := c.updateOf(before)
 	if err != nil {
-		return 0, withName(before.DisplayName(), err)
+		return 0, errline.Named(before.DisplayName(), err)
 	}
 	after := before
 	if limit := u.limit(before); limit != before.Limit {

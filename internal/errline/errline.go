@@ -1,9 +1,10 @@
-// Package errline joins errors into a single line, the form in which candor prints them.
+// Package errline writes errors on a single line, the form in which candor prints them.
 package errline
 
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 )
 
@@ -22,6 +23,14 @@ func With(separator string, errs ...error) error {
 		}
 	}
 	return all
+}
+
+// Named names an object in an error whose text does not begin with the name. It returns nil if err is nil.
+func Named(name string, err error) error {
+	if err == nil || strings.HasPrefix(err.Error(), name+": ") {
+		return err
+	}
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 // Cause returns the errno in err, without the operation and the file. If err has no errno, Cause returns err.

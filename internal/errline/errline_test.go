@@ -2,6 +2,7 @@ package errline
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"testing"
@@ -31,5 +32,23 @@ func TestJoin(t *testing.T) {
 	}
 	if got := With(", then ", io.EOF, fs.ErrExist).Error(); got != "EOF, then file already exists" {
 		t.Error(got)
+	}
+}
+
+func TestNamed(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{io.EOF, "web: EOF"},
+		{fmt.Errorf("web: %w", io.EOF), "web: EOF"},
+		{fmt.Errorf("web2: %w", io.EOF), "web: web2: EOF"},
+	} {
+		if got := Named("web", c.err); got.Error() != c.want || !errors.Is(got, io.EOF) {
+			t.Errorf("%v: got %v, want %s", c.err, got, c.want)
+		}
+	}
+	if err := Named("web", nil); err != nil {
+		t.Errorf("nil: got %v", err)
 	}
 }

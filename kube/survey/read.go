@@ -142,9 +142,9 @@ func (n *Node) addReport(c *cluster.Cluster, r *v1alpha1.NodeCPU, now time.Time)
 	}
 }
 
-// noViewNote is the note on a sensitive container whose files show other CPUs than its affinity. A report does not have the view
-// that the container should have.
-const noViewNote = "no view is mounted: restart it to mount the view, unless its view is affinity"
+// otherFilesNote is the note on a sensitive container whose files show other CPUs than its affinity. A report does not have the
+// view that the container should have, nor the mounts.
+const otherFilesNote = "its /proc and /sys show other CPUs: candor inspect on the node has the reason; usually a restart mounts its view"
 
 // seenIn returns the CPUs that containers of a report see. It skips invalid texts, which no agent writes.
 func seenIn(s *v1alpha1.NodeCPUStatus) map[string]view.Summary {
@@ -153,7 +153,7 @@ func seenIn(s *v1alpha1.NodeCPUStatus) map[string]view.Summary {
 		g := &s.Grants[i]
 		if summary, ok := view.ParseSummary(g.Sees); ok {
 			if g.Class == hybrid.Sensitive.String() && summary.Files > 0 && summary.Affinity != summary.Files {
-				summary.Note = noViewNote
+				summary.Note = otherFilesNote
 			}
 			seen[nodecpu.Holder{Pod: g.Pod, Container: g.Container}.ID()] = summary
 		}

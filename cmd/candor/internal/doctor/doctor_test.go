@@ -83,10 +83,14 @@ var failings = map[string]failing{
 	"old containerd": {"runtime-version", func(f *fixture) {
 		f.program("usr/bin/containerd", "containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20")
 	}, Failed, "containerd 1.6.20~ds1 has no NRI"},
-	"no runtime":              {"runtime-version", func(f *fixture) { f.For = UseNRI; f.noContainerd() }, Failed, "no containerd"},
-	"old CRI-O":               {"runtime-version", func(f *fixture) { f.crio("1.25.0", "") }, Failed, "CRI-O 1.25.0 has no NRI"},
-	"disable = true":          {"nri-enabled", writes(configTOML, nriTable+"disable = true\n"), Failed, "NRI is off"},
-	"disabled plugin":         {"nri-enabled", writes(configTOML, "disabled_plugins = ['io.containerd.nri.v1.nri']\n"+containerd), Failed, "NRI is off"},
+	"no runtime":      {"runtime-version", func(f *fixture) { f.For = UseNRI; f.noContainerd() }, Failed, "no containerd"},
+	"old CRI-O":       {"runtime-version", func(f *fixture) { f.crio("1.25.0", "") }, Failed, "CRI-O 1.25.0 has no NRI"},
+	"disable = true":  {"nri-enabled", writes(configTOML, nriTable+"disable = true\n"), Failed, "NRI is off"},
+	"disabled plugin": {"nri-enabled", writes(configTOML, "disabled_plugins = ['io.containerd.nri.v1.nri']\n"+containerd), Failed, "NRI is off"},
+	"section of another version": {"nri-enabled", func(f *fixture) {
+		f.program("usr/bin/containerd", "containerd 1.7.35")
+		f.write(configTOML, "[plugins.'io.containerd.nri.v1.nri']\ndisable = false\n")
+	}, Failed, "ignores the section of NRI"},
 	"disabled CRI":            {"nri-enabled", writes(configTOML, "disabled_plugins = ['cri']\n"), Failed, "CRI plugin is disabled"},
 	"off by default":          {"nri-enabled", func(f *fixture) { f.program("usr/bin/containerd", "containerd 1.7.35") }, Failed, "off by default in containerd 1.7.35"},
 	"no connections":          {"nri-enabled", writes(configTOML, nriTable+"disable_connections = true\n"), Failed, "accepts no connections"},
@@ -193,6 +197,30 @@ func TestChecks(t *testing.T) {
 				t.Errorf("%+v; want %s, %q", row, test.status, test.found)
 			}
 		})
+	}
+}
+
+// TestNRIRemedy: the next step names the setting that has an effect, and the file that has it.
+func TestNRIRemedy(t *testing.T) {
+	const imported = "etc/containerd/conf.d/nri.toml"
+	imports := "version = 2\nimports = ['/" + imported + "']\n"
+	for name, test := range map[string]struct{ main, imported, want string }{
+		"version 1":           {"oom_score = 0\n", "", "set disable = false in [plugins.nri] of /" + configTOML},
+		"version 2":           {"version = 2\n", "", "set disable = false in [plugins.'io.containerd.nri.v1.nri'] of /" + configTOML},
+		"off in an import":    {imports, "[plugins.'io.containerd.nri.v1.nri']\ndisable = true\n", "of /" + imported},
+		"listed in an import": {imports, "disabled_plugins = ['io.containerd.nri.v1.nri']\n", "remove NRI from disabled_plugins of /" + imported},
+		"no CRI":              {imports, "disabled_plugins = ['io.containerd.grpc.v1.cri']\n", "remove the CRI plugin from disabled_plugins of /" + imported},
+	} {
+		f := newFixture(t)
+		f.program("usr/bin/containerd", "containerd 1.7.35")
+		f.write(configTOML, test.main)
+		if test.imported != "" {
+			f.write(imported, "version = 2\n"+test.imported)
+		}
+		f.age()
+		if row := f.row("nri-enabled"); row.Status != Failed || !strings.Contains(row.Next, test.want) {
+			t.Errorf("%s: %+v, want %q", name, row, test.want)
+		}
 	}
 }
 

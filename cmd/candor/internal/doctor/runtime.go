@@ -157,34 +157,43 @@ func runtimeVersion(s *System) finding {
 	})
 }
 
-// nriRemedy is the configuration that enables NRI, by runtime.
-var nriRemedy = map[string]string{
-	nri.Containerd: "set disable = false in [plugins.'io.containerd.nri.v1.nri'] of %s, and restart containerd",
-	nri.CRIO:       "set enable_nri = true in [crio.nri] of %s, and restart CRI-O",
+// nriRemedy returns the change of the configuration that enables NRI.
+func nriRemedy(r *nri.Runtime) string {
+	off := cmp.Or(r.EnabledFile, r.File) // a file with disable = true decides
+	switch {
+	case r.Name == nri.CRIO:
+		return "set enable_nri = true in [crio.nri] of " + r.File + ", and restart CRI-O"
+	case r.IsListedOff:
+		return "remove NRI from disabled_plugins of " + off + ", and restart containerd"
+	case r.HasShortNames && off == r.File:
+		return "set disable = false in [plugins.nri] of " + off + ", and restart containerd"
+	default:
+		return "set disable = false in [plugins.'io.containerd.nri.v1.nri'] of " + off + ", and restart containerd"
+	}
 }
 
 func nriEnabled(s *System) finding {
 	return s.ofConfig(func(r *nri.Runtime) finding {
-		remedy := fmt.Sprintf(nriRemedy[r.Name], r.File)
+		release, text, err := s.release(r)
+		isOn := r.Enabled != nil && *r.Enabled
 		switch {
 		case r.NoCRI:
-			return fail("remove the CRI plugin from disabled_plugins of "+r.File+", and restart containerd",
+			return fail("remove the CRI plugin from disabled_plugins of "+r.NoCRIFile+", and restart containerd",
 				"%s: the CRI plugin is disabled, and NRI serves only the containers of this plugin", nameOf(r))
 		case r.NoConnections:
 			return fail("remove disable_connections = true (CRI-O: nri_disable_connections) from "+r.File+", and restart the runtime",
 				"%s accepts no connections of NRI plugins", nameOf(r))
 		case r.Changed != "":
 			return warn("restart "+r.Name, "%s has changed since %s started, so the settings in effect are not known", r.Changed, r.Name)
-		case r.Enabled != nil && *r.Enabled:
+		case isOn && r.IsMisnamed && err == nil && !release.HasNRIOn():
+			return fail(nriRemedy(r), "%s: %s %s ignores the section of NRI, because files of version 1 have another name for it", nameOf(r), r.Name, text)
+		case isOn:
 			return pass("%s: on", nameOf(r))
 		case r.Enabled != nil:
-			return fail(remedy, "%s: NRI is off", nameOf(r))
-		}
+			return fail(nriRemedy(r), "%s: NRI is off", nameOf(r))
 		// The default depends on the version: containerd 2 has NRI on, containerd 1.7 off.
-		release, text, err := s.release(r)
-		switch {
 		case !release.HasNRIOn():
-			return fail(remedy, "%s: NRI is off by default in %s %s", nameOf(r), r.Name, text)
+			return fail(nriRemedy(r), "%s: NRI is off by default in %s %s", nameOf(r), r.Name, text)
 		case err != nil:
 			return s.unreadable(err, Unknown, "see the check runtime-version")
 		}
