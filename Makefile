@@ -218,7 +218,7 @@ test-kubelet: test-deps scheduler ## test candor nri with a kubelet, an API serv
 
 test-engines: test-deps ## test with CRI-O, a new Docker with compose, and nerdctl 2 (long first build)
 	engines=$$(scripts/engines.sh) && export PATH="$$engines:$$PATH" DOCKER_CONFIG="$$engines/config" && \
-	$(GO) test -count=1 -timeout 30m -run TestDocker -v ./e2e && \
+	$(GO) test -count=1 -timeout 30m -run 'TestDocker|TestChargeDocker' -v ./e2e && \
 	cd e2e/containerd && $(GO) test -count=1 -timeout 60m -run 'TestCrio|TestNerdctl' -v .
 
 .PHONY: test-hostile
