@@ -115,8 +115,9 @@ func TestChargeDockerMany(t *testing.T) {
 	c := &chargedGroup{lab: d.lab, agent: d.startCharging("19489"), limit: limit, engine: func() int { return d.daemon.Process.Pid }}
 	for i := range number {
 		name := fmt.Sprint("count", i)
+		// At each rotation, dockerd tries to rename max-file files.
 		id := d.does("run", "-d", "--name", name, "--network", "none", "--runtime", "candor", "--cpus", fmt.Sprintf("%.3f", limit), "-e", "CANDOR_HELPERS=charge",
-			"--log-opt", "max-size=20k", "--log-opt", "max-file=100000", "box", "sh", "-c", countLoop)
+			"--log-opt", "max-size=200k", "--log-opt", "max-file=1000", "box", "sh", "-c", countLoop)
 		pid, err := strconv.Atoi(d.does("inspect", "-f", "{{.State.Pid}}", name))
 		if err != nil {
 			t.Fatal(err)
