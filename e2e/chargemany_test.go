@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,16 +128,16 @@ func checkCount(t *testing.T, name, log string) (first int) {
 }
 
 // TestChargeDockerMany: several charged containers of Docker together use the sum of their limits, also after a restart of the
-// engine. No rotated log lacks a line.
+// engine. No log lacks a line. The logs are not rotated, because dockerd's work for a rotation is not attributed: it renames
+// max-file files. TestChargeDockerLosesNoLine rotates a log.
 func TestChargeDockerMany(t *testing.T) {
 	number, limit := chargedNumber(t)
 	d := newDocker(t, "--live-restore")
 	c := &chargedGroup{lab: d.lab, agent: d.startCharging("19489"), limit: limit, engine: func() int { return d.daemon.Process.Pid }}
 	for i := range number {
 		name := fmt.Sprint("count", i)
-		// At each rotation, dockerd tries to rename max-file files.
 		id := d.does("run", "-d", "--name", name, "--network", "none", "--runtime", "candor", "--cpus", fmt.Sprintf("%.3f", limit), "-e", "CANDOR_HELPERS=charge",
-			"--log-opt", "max-size=200k", "--log-opt", "max-file=1000", "box", "sh", "-c", countLoop)
+			"box", "sh", "-c", countLoop)
 		pid, err := strconv.Atoi(d.does("inspect", "-f", "{{.State.Pid}}", name))
 		if err != nil {
 			t.Fatal(err)
@@ -146,10 +145,7 @@ func TestChargeDockerMany(t *testing.T) {
 		c.names, c.usage, c.helper = append(c.names, name), append(c.usage, id[:12]), append(c.helper, parentOf(t, pid))
 	}
 	c.reachesLimits("at the start")
-	for i, name := range c.names {
-		if rotated, err := filepath.Glob(d.in("data/containers/" + c.usage[i] + "*/*-json.log.1")); err != nil || len(rotated) != 1 {
-			t.Errorf("%s: rotated logs %q, %v", name, rotated, err)
-		}
+	for _, name := range c.names {
 		if first := checkCount(t, name, d.does("logs", name)); first != 1 {
 			t.Errorf("%s: the log begins with %d", name, first)
 		}
