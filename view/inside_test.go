@@ -91,6 +91,29 @@ var insideFuncs = map[string]func(dir string) (any, error){
 		}
 		return ReadSources(), nil
 	},
+	"live": func(dir string) (any, error) {
+		if err := Mount(dir); err != nil {
+			return nil, err
+		}
+		if err := MountLive(dir, LiveParts{Memory: true, Stat: true}); err != nil {
+			return nil, err
+		}
+		got := map[string]string{}
+		for name, command := range map[string]string{
+			"MemTotal": `awk '/^MemTotal:/ {print $2}' /proc/meminfo`,
+			"swaps":    "grep -c Filename /proc/swaps",
+			"stat":     "grep -c '^cpu[0-9]' /proc/stat",
+			"write":    "echo x 2>/dev/null >/proc/meminfo && echo written || echo refused",
+		} {
+			out, err := exec.Command("sh", "-c", command).CombinedOutput()
+			if got[name] = strings.TrimSpace(string(out)); err != nil {
+				got[name] += " " + err.Error()
+			}
+		}
+		o, err := Observe(os.Getpid(), filepath.Dir(dir))
+		got["observed"] = fmt.Sprintf("%s %t %t", o.View, o.Live.Memory, o.Live.Stat)
+		return got, err
+	},
 	"observe from outside": func(dir string) (any, error) {
 		if err := Mount(dir); err != nil {
 			return nil, err

@@ -31,7 +31,7 @@ func TestMemoryFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	machine := MachineMemory{Total: 256 * gib, Swap: 8 * gib}
-	m := cgroup.Memory{Bound: cgroup.MemoryBound{Limit: 512 * mib}, Free: 500 * mib, SwapLimit: 64 * mib, SwapFree: 64 * mib}
+	m := cgroup.Memory{Bound: cgroup.MemoryBound{Limit: 512 * mib}, Free: 500 * mib, Available: 500 * mib, SwapLimit: 64 * mib, SwapFree: 64 * mib}
 	var inodes [2]uint64
 	var lengths [2]int64
 	write := func(f *MemoryFiles) {
@@ -64,9 +64,9 @@ func TestMemoryFiles(t *testing.T) {
 		}
 	}
 	write(f)
-	m.Free, m.SwapFree = 3*mib, 5*mib
+	m.Free, m.Available, m.SwapFree = 3*mib, 4*mib, 5*mib
 	write(f)
-	m.Bound.Limit, m.Free, m.SwapLimit = 200*gib, 150*gib, 0
+	m.Bound.Limit, m.Free, m.Available, m.SwapLimit = 200*gib, 150*gib, 160*gib, 0
 	write(f)
 	m.Free = mib
 	write(f)
@@ -108,7 +108,7 @@ func TestWriteMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	limited := cgroup.Memory{Bound: cgroup.MemoryBound{Limit: 64 * mib}, Free: mib}
+	limited := cgroup.Memory{Bound: cgroup.MemoryBound{Limit: 64 * mib}, Free: mib, Available: mib}
 	if err := f.Write(limited, MachineMemory{Total: gib}); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestUnchangedMemory(t *testing.T) {
 	}
 	defer f.Close()
 	machine := MachineMemory{Total: gib}
-	m := cgroup.Memory{Bound: cgroup.MemoryBound{Limit: 512 * mib}, Free: 500 * mib}
+	m := cgroup.Memory{Bound: cgroup.MemoryBound{Limit: 512 * mib}, Free: 500 * mib, Available: cgroup.NoMemoryLimit}
 	file := filepath.Join(dir, meminfoName)
 	long := time.Now().Add(-time.Hour).Truncate(time.Second)
 	for free, isWritten := range map[int64]bool{500 * mib: false, 500*mib + 100: false, 400 * mib: true} {
@@ -253,7 +253,7 @@ func TestConcurrentMemoryReaders(t *testing.T) {
 	var values [][]int64
 	for i, size := 0, int64(1); i < len(versions); i, size = i+1, size*10+1 {
 		m := &versions[i]
-		m.Bound.Limit, m.Free, m.SwapLimit, m.SwapFree = 250*gib, size*1024, 250*gib, size*1024
+		m.Bound.Limit, m.Free, m.Available, m.SwapLimit, m.SwapFree = 250*gib, size*1024, cgroup.NoMemoryLimit, 250*gib, size*1024
 		m.Stat = cgroup.MemoryStat{Anon: size * 1024, File: 100 * gib, Dirty: size * 1024, Mapped: size * 1024}
 		figures := newMemory(*m, machine)
 		values = append(values, figures.meminfoValues())

@@ -201,7 +201,12 @@ func newSetupEngineCommand(e engine.Engine) *cobra.Command {
 		if *undo {
 			then = e.ThenUndo
 		}
-		return writeEngineChange(cmd.OutOrStdout(), change, then, *dry)
+		if err := writeEngineChange(cmd.OutOrStdout(), change, then, *dry); err != nil || *undo || *dry || e.Name == engine.Containerd.Name {
+			return err
+		}
+		_, err = fmt.Fprint(cmd.OutOrStdout(), "Unless candor nri runs on this machine, a service keeps the memory in the views of containers current:\n"+
+			"  candor view refresh --unit >/etc/systemd/system/candor-view.service && systemctl enable --now candor-view.service\n")
+		return err
 	}
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,8 @@ type Container struct {
 	Env    []string // NAME=VALUE
 	Cgroup string   // linux.cgroupsPath in its OCI specification
 	CPU             // the request
+	Memory Memory   // limits of the memory
+	Mounts []string // paths in the container at which something is mounted
 	CPUs   string   // cpuset in the runtime's record; from another program, unless Planned
 	PID    int      // first process; 0: there is none yet
 	Now    CPU      // present settings of an existing container in the runtime's record
@@ -43,6 +46,24 @@ type CPU struct {
 	Quota  int64 // microseconds per period; 0 or less: none
 	Period int64 // microseconds; 0: the kernel's default
 	Shares int64 // cpu.shares; 0: unknown
+}
+
+// Memory holds the memory limits of a runtime in bytes.
+type Memory struct {
+	Limit int64 // 0 or less: none
+	Swap  int64 // of memory and swap together; 0: unset, -1: no limit
+}
+
+// request returns the limits for package host, or nil if there is no limit.
+func (m Memory) request() *host.MemoryRequest {
+	if m.Limit <= 0 {
+		return nil
+	}
+	r := &host.MemoryRequest{MemoryLimits: cgroup.MemoryLimits{Memory: m.Limit, Swap: cgroup.NoMemoryLimit}}
+	if m.Swap > 0 {
+		r.Swap = max(m.Swap-m.Limit, 0)
+	}
+	return r
 }
 
 // startPatience bounds the time from a container's creation to its start.
@@ -74,7 +95,11 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 	a.Mems = a.Topology == hybrid.SingleNUMA && a.Class == hybrid.Sensitive && a.Policy == hybrid.Strict
 	a.Period = spec.ValueOr(s.Period, time.Duration(cmp.Or(ctr.Period, bandwidth.DefaultPeriod.Microseconds()))*time.Microsecond)
 	a.OnResize = spec.ValueOr(s.OnResize, "none")
-	a.View = spec.ValueOr(s.View, spec.DefaultView(a.Class))
+	a.View = viewOf(c, p, &s, a.Class)
+	a.Memory = ctr.Memory.request()
+	if !ctr.Planned { // the mounts of a planned container include those of Candor
+		a.View = host.ViewBeside(a.View, ctr.mounts)
+	}
 	a.Helpers = spec.ValueOr(s.Helpers, spec.HelpersShow)
 	a.Limit, a.Guarantee = amounts(a.Class, &ctr.CPU)
 	if a.Limit != 0 { // without a limit there is no quota for a burst
@@ -83,6 +108,14 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 	}
 	return a, why, false, a.Check()
 }
+
+// viewOf returns the view of a container's settings, without the views that its namespace forbids.
+func viewOf(c *Config, p *Pod, s *kube.Settings, class hybrid.Class) spec.View {
+	return spec.ValueOr(s.View, spec.DefaultView(class)).Avoid(c.forbiddenViews(p.Namespace))
+}
+
+// mounts reports whether the container has a mount at a path.
+func (c *Container) mounts(path string) bool { return slices.Contains(c.Mounts, path) }
 
 // quotaOf returns the CPU time per period that corresponds to a container's limit.
 func quotaOf(a *host.Allocation) time.Duration {

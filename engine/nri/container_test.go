@@ -147,3 +147,35 @@ func TestReplyRefusesEmptyCpuset(t *testing.T) {
 		t.Errorf("got %+v, want an error", r)
 	}
 }
+
+// TestViewOfAllocation: the view of a container follows its settings, unless its namespace forbids the view or another program mounts a file in
+// its place.
+func TestViewOfAllocation(t *testing.T) {
+	c, err := LoadConfig(write(t, "version: 1\ndefaults: {view: full+stat}\nforbiddenViews: {default: [full], \"*\": [full+stat, full]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, namespace, annotation, mount string
+		planned                            bool
+		want                               spec.View
+	}{
+		{"the default of the node", "default", "", "", false, spec.ViewFullStat},
+		{"a forbidden annotation", "default", "full", "", false, spec.ViewCPU},
+		{"a permitted annotation", "default", "affinity", "", false, spec.ViewAffinity},
+		{"a forbidden default", "spark", "", "", false, spec.ViewCPU},
+		{"LXCFS", "default", "", "/proc/meminfo", false, spec.ViewCPUStat},
+		{"the mounts of Candor", "default", "", "/proc/meminfo", true, spec.ViewFullStat},
+		{"another mount", "default", "", "/proc/uptime", false, spec.ViewFullStat},
+	} {
+		annotations := map[string]string{}
+		if test.annotation != "" {
+			annotations["candor.dev/view"] = test.annotation
+		}
+		p, ctr := podAndContainer(annotations, CPU{100000, 100000, 1024})
+		p.Namespace, ctr.Mounts, ctr.Planned = test.namespace, []string{test.mount}, test.planned
+		if a, _, _, err := allocation(c, p, ctr); err != nil || a.View != test.want {
+			t.Errorf("%s: view %s, %v; want %s", test.name, a.View, err, test.want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package nri
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/containerd/nri/pkg/api"
@@ -161,6 +162,11 @@ func containerOf(c *api.Container) *Container {
 	ctr := &Container{Name: c.GetName(), Env: c.GetEnv(), Cgroup: c.GetLinux().GetCgroupsPath(), PID: int(c.GetPid())}
 	ctr.CPU = cpuOf(c.GetLinux().GetResources().GetCpu())
 	ctr.CPUs = c.GetLinux().GetResources().GetCpu().GetCpus()
+	memory := c.GetLinux().GetResources().GetMemory()
+	ctr.Memory = Memory{memory.GetLimit().GetValue(), memory.GetSwap().GetValue()}
+	for _, m := range c.GetMounts() {
+		ctr.Mounts = append(ctr.Mounts, filepath.Clean(m.GetDestination()))
+	}
 	return ctr
 }
 

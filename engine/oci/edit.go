@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
 
@@ -14,7 +13,8 @@ type edit struct {
 	groupPath string
 	viewDir   string
 	mems      string // memory nodes; "": any
-	env       bool   // set environment variables with the CPU count
+	env       bool
+	memory    *host.MemoryRequest // nil: no limit
 	hooks     hooks
 }
 
@@ -59,13 +59,13 @@ func (c *config) apply(e edit) error {
 	c.linux.set("resources", c.resources)
 	c.linux.set("cgroupsPath", e.groupPath)
 	c.all.set("linux", c.linux)
-	if e.grant.View == spec.ViewFull {
-		if err := c.mountView(e.viewDir); err != nil {
+	if e.grant.View.HasFiles() {
+		if err := c.mountView(e.viewDir, host.LiveParts(e.grant)); err != nil {
 			return err
 		}
 	}
 	if e.env {
-		return c.setEnv(e.grant.VisibleCPUs())
+		return c.setEnv(e.grant.VisibleCPUs(), e.memory)
 	}
 	return nil
 }
@@ -101,9 +101,9 @@ func sharesOf(g *host.Grant) int64 {
 }
 
 // mountView mounts the view's files over the container's own.
-func (c *config) mountView(dir string) error {
+func (c *config) mountView(dir string, parts view.LiveParts) error {
 	var mounts []any
-	for _, bind := range view.Binds(dir) {
+	for _, bind := range append(view.Binds(dir), view.LiveBinds(dir, parts)...) {
 		if c.mounted(bind.Filesystem) {
 			mounts = append(mounts, mount{bind.Target, "bind", bind.Source, []string{"bind", "ro", "nosuid", "nodev", "noexec", "private"}})
 		}
@@ -111,14 +111,34 @@ func (c *config) mountView(dir string) error {
 	return add(c.all, "mounts", mounts...)
 }
 
-// setEnv adds the variables with the CPU count.
-func (c *config) setEnv(cpus int) error {
+// unmountLiveView removes the mounts of the view's live files, which the runtime has refused.
+func (c *config) unmountLiveView(dir string, g *host.Grant) error {
+	var mounts []object
+	if err := c.all.get("mounts", &mounts); err != nil {
+		return err
+	}
+	binds := view.LiveBinds(dir, host.LiveParts(g))
+	mounts = slices.DeleteFunc(mounts, func(m object) bool {
+		var source string
+		err := m.get("source", &source)
+		return err == nil && slices.ContainsFunc(binds, func(b view.Bind) bool { return b.Source == source })
+	})
+	c.all.set("mounts", mounts)
+	return nil
+}
+
+// setEnv adds the variables with the CPU count and, with a memory limit, the memory.
+func (c *config) setEnv(cpus int, memory *host.MemoryRequest) error {
 	process, err := c.all.inner("process")
 	if err != nil {
 		return err
 	}
 	var added []any
-	for _, entry := range view.Env(c.environ, cpus)[len(c.environ):] {
+	environ := view.Env(c.environ, cpus)
+	if memory != nil {
+		environ = view.MemoryEnv(environ, memory.Memory)
+	}
+	for _, entry := range environ[len(c.environ):] {
 		added = append(added, entry)
 	}
 	if err := add(process, "env", added...); err != nil {

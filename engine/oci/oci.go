@@ -109,7 +109,15 @@ func (w *Wrapper) place(c *Call, real string, cfg *config, a request) (code int,
 	if err != nil {
 		return 0, errline.Named(c.displayName(cfg), err)
 	}
-	if code, err = own.make(c, real); err != nil || code != 0 {
+	code, err = own.make(c, real)
+	if err == nil && code != 0 && c.blamesLiveView(g) {
+		err := fmt.Errorf("the runtime refuses files of the view %s; the container starts with the view %s", g.View, spec.ViewCPU)
+		c.warn(errline.Named(c.displayName(cfg), err))
+		if err = errline.Join(cfg.unmountLiveView(h.ViewDir(a.ID), g), own.save(cfg)); err == nil {
+			code, err = own.make(c, real)
+		}
+	}
+	if err != nil || code != 0 {
 		c.warn(errline.Join(own.remove(), h.ReleaseOwn(ctx, a.ID, true)))
 		return code, err
 	}
@@ -137,6 +145,11 @@ func (w *Wrapper) requestOf(c *Call, cfg *config) (a request, ours bool, err err
 	a.Allocation, err = wish.allocation(c.Name(), cfg, w.Class)
 	a.env, a.systemd, a.weight = spec.ValueOr(wish.Env, false), c.Systemd, has.Weight
 	a.EngineRequest = has.engineRequest()
+	if beside := host.ViewBeside(a.View, cfg.hasMount); err == nil && beside != a.View {
+		err := fmt.Errorf("view %s instead of %s: Candor leaves files alone that are mounted in /proc", beside, a.View)
+		c.warn(errline.Named(c.displayName(cfg), err))
+		a.View = beside
+	}
 	if err == nil {
 		a.Engine, err = chosenGroup(cfg.groupPath)
 		a.Engine.Name = c.engineName(cfg)
@@ -155,7 +168,7 @@ type request struct {
 
 // grant allocates the CPUs and writes the edited configuration. On an error nothing has changed.
 func (w *Wrapper) grant(ctx context.Context, h *host.Host, a request, cfg *config, own bundle) (*host.Grant, error) {
-	e := edit{groupPath: cfg.groupPath, viewDir: h.ViewDir(a.ID), env: a.env, hooks: w.hooks(started, a.ID)}
+	e := edit{groupPath: cfg.groupPath, viewDir: h.ViewDir(a.ID), env: a.env, memory: a.Memory, hooks: w.hooks(started, a.ID)}
 	var err error
 	if a.Engine.Cgroup == "" {
 		e.groupPath, e.grant, err = ownGroup(ctx, h, a, cfg)
