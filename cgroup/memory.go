@@ -218,7 +218,17 @@ func (r memoryReader) read(path string) (Memory, error) {
 type limitFiles struct{ limit, usage string }
 
 // reclaimable returns the memory that the kernel can reclaim without swap.
-func (s *MemoryStat) reclaimable() int64 { return s.ActiveFile + s.InactiveFile + s.SlabReclaimable }
+func (s *MemoryStat) reclaimable() int64 {
+	return addSizes(addSizes(s.ActiveFile, s.InactiveFile), s.SlabReclaimable)
+}
+
+// addSizes adds two sizes. The result is NoMemoryLimit if the sum is too large.
+func addSizes(a, b int64) int64 {
+	if a > NoMemoryLimit-b {
+		return NoMemoryLimit
+	}
+	return a + b
+}
 
 // An ancestry is the summary of the limits of a kind (memory, swap, or the sum of both) of a group and its ancestors. Without a limit, all
 // sizes are NoMemoryLimit. A difference of a limit and the use is at least 0.
@@ -242,7 +252,7 @@ func (l *ancestry) add(bound MemoryBound, usage int64, reclaimable func() (int64
 		return nil
 	}
 	more, err := reclaimable()
-	l.available = min(l.available, room+more)
+	l.available = min(l.available, addSizes(room, more))
 	return err
 }
 

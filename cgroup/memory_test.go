@@ -477,6 +477,42 @@ func FuzzParseMemoryStat(f *testing.F) {
 	})
 }
 
+// FuzzReadMemory: for any content of the files of a group and of the group above, ReadMemory returns an error or sizes that are not negative
+// and fit together.
+func FuzzReadMemory(f *testing.F) {
+	for _, v2 := range []bool{false, true} {
+		f.Add(v2, "1000", "900", "400", "anon 300\ninactive_file 7", "50", "5")
+		f.Add(v2, "max", "max", "0", "", "max", "0")
+		f.Add(v2, "9223372036854771712", "1", "18446744073709551615", "total_swap 5\nhierarchical_memory_limit 500\nhierarchical_memsw_limit 600", "550", "9")
+		f.Add(v2, "4611686018427387903", "-1", "4611686018427387904", "active_file max\ninactive_file max\ntotal_active_file max\nhierarchical_memory_limit 4611686018427387903", "0", "x")
+	}
+	f.Fuzz(func(t *testing.T, v2 bool, limit, high, usage, stat, swapLimit, swapUsage string) {
+		files := map[string]string{}
+		for _, dir := range []string{"pod/", "pod/web/"} {
+			maps.Copy(files, map[string]string{
+				dir + "cgroup.controllers": "memory", dir + "memory.stat": stat, dir + "memory.max": limit, dir + "memory.high": high, dir + "memory.current": usage,
+				dir + "memory.swap.max": swapLimit, dir + "memory.swap.current": swapUsage, dir + "memory.limit_in_bytes": limit, dir + "memory.usage_in_bytes": usage,
+				dir + "memory.memsw.limit_in_bytes": swapLimit, dir + "memory.memsw.usage_in_bytes": swapUsage,
+			})
+			limit, high, usage = high, limit, usage // the group below has other limits
+		}
+		m, err := memoryFixture(t, v2, files).read("/pod/web")
+		if err != nil {
+			return
+		}
+		for name, size := range map[string]int64{
+			"limit": m.Bound.Limit, "free": m.Free, "available": m.Available, "usage": m.Usage, "swap limit": m.SwapLimit, "free swap": m.SwapFree, "swap": m.SwapUsage,
+		} {
+			if size < 0 {
+				t.Errorf("%s is %d: %+v", name, size, m)
+			}
+		}
+		if m.Free > m.Bound.Limit || m.SwapFree > m.SwapLimit || (m.Bound.Limit == NoMemoryLimit) != (m.Bound == MemoryBound{Limit: NoMemoryLimit}) {
+			t.Errorf("%+v", m)
+		}
+	})
+}
+
 // BenchmarkReadMemory reads the memory of a group with limits of memory and swap, below a group with a limit.
 func BenchmarkReadMemory(b *testing.B) {
 	for name, limit := range map[string]int{"opened": 0, "cached": 100} {

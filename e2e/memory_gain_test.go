@@ -16,6 +16,9 @@ var gainPrograms = []struct{ name, needs, script string }{
 	{"psutil", python("import psutil"), python("import psutil; n = psutil.virtual_memory().total//2 >> 20; cache = bytearray(b'1')*(n << 20); print('filled', n, 'MiB')")},
 }
 
+// gainLimit is the memory limit in bytes.
+const gainLimit = 512 * mib
+
 // TestMemoryGain: with a limit of 512 MiB, programs that size themselves by /proc/meminfo are killed without a view of the memory, and finish with
 // it.
 func TestMemoryGain(t *testing.T) {
@@ -28,7 +31,7 @@ func TestMemoryGain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if machine.Total < 4*matrixLimit {
+	if machine.Total < 4*gainLimit {
 		t.Skipf("a limit of 512 MiB on a machine of %d MiB kills no program", machine.Total>>20)
 	}
 	for _, p := range gainPrograms {
@@ -39,7 +42,7 @@ func TestMemoryGain(t *testing.T) {
 			for _, test := range []struct {
 				view, out string
 				code      int
-			}{{"cpu", "", 137}, {"full", fmt.Sprintf("filled %d MiB", matrixLimit/2/mib), 0}} {
+			}{{"cpu", "", 137}, {"full", fmt.Sprintf("filled %d MiB", gainLimit/2/mib), 0}} {
 				got := do(t, l.candor("run", "--cpu", "1", "--memory", "512m", "--memory-swap", "512m", "--view", test.view, "--", "sh", "-c", "exec "+p.script))
 				if got.code != test.code || strings.TrimSpace(got.out) != test.out {
 					t.Errorf("view %s: %+v; want exit %d, %q", test.view, got, test.code, test.out)

@@ -275,6 +275,28 @@ func TestDockerMemory(t *testing.T) {
 	d.empty()
 }
 
+// TestPodmanMemory: a container of Podman sees its memory limit, after a restart too, and cannot write the file.
+func TestPodmanMemory(t *testing.T) {
+	p := newPodman(t)
+	p.needMemory()
+	id := p.does(boxOf("-d", "--memory=128m", "--memory-swap=128m", "box", "sleep", "9999")...)
+	defer p.podman("rm", "-f", "-t=0", id)
+	for _, step := range []string{"started", "restarted"} {
+		if got := strings.Join(strings.Fields(p.does("exec", id, "grep", "-E", "MemTotal|SwapTotal", "/proc/meminfo")), " "); got != "MemTotal: 131072 kB SwapTotal: 0 kB" {
+			t.Errorf("%s: %q", step, got)
+		}
+		if seen, m := p.memory(id[:12]); seen != "full" || m == nil || m.Shown != 128*mib {
+			t.Errorf("%s: %s, %+v", step, seen, m)
+		}
+		p.does("restart", "-t=0", id)
+	}
+	if got := p.podman("exec", id, "sh", "-c", "echo x >/proc/meminfo"); got.code == 0 {
+		t.Errorf("a write to /proc/meminfo: %+v", got)
+	}
+	p.does("rm", "-f", "-t=0", id)
+	p.empty()
+}
+
 // TestDockerRefusedMount: if the runtime refuses the files with the memory, the container starts with the files with the CPUs, and the log of the
 // engine has the reason.
 func TestDockerRefusedMount(t *testing.T) {

@@ -1,17 +1,19 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
 
-// statPrograms print the share of busy time of the machine in percent, over 10 seconds. The machine that they see has a single CPU.
+// statPrograms print the share of busy time in percent, over 10 seconds. The machine that they see has a single CPU.
 var statPrograms = []struct{ name, needs, script string }{
 	{"vmstat", "command -v vmstat", `vmstat 10 2 | awk 'END {print $13+$14}'`},
 	{"top", "command -v top", `TERM=dumb top -b -d 10 -n 2 | sed 's/,/ /g' | awk '/^%Cpu/ {busy=$2+$4} END {print busy}'`},
@@ -20,8 +22,11 @@ var statPrograms = []struct{ name, needs, script string }{
 	{"psutil", python("import psutil"), python("import psutil; psutil.cpu_percent(); print(psutil.cpu_percent(10))")},
 }
 
-// TestStatPrograms: with the view full+stat, programs report the CPU use of their container, as candor inspect reports it outside.
-func TestStatPrograms(t *testing.T) {
+// statTolerance bounds the difference between the use inside and outside in percentage points.
+const statTolerance = 5
+
+// newStatLab returns a lab for programs that read /proc/stat.
+func newStatLab(t *testing.T) *lab {
 	if testing.Short() {
 		t.Skip("takes a minute")
 	}
@@ -29,28 +34,89 @@ func TestStatPrograms(t *testing.T) {
 	if dir := os.Getenv("CANDOR_VIEW_PROGRAMS"); dir != "" {
 		t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	}
-	const tolerance = 5 // percentage points
+	return l
+}
+
+// besideBurn returns a command line of candor run for a script beside a busy program, both with half a CPU. The first read of /proc/stat wakes
+// the process that refreshes the file.
+func besideBurn(name, script string) []string {
+	burn := strings.Join(play("burn")[1:], " ")
+	script = fmt.Sprintf("%s >/dev/null & cat /proc/stat >/dev/null; sleep 2; echo ready; %s; kill $!", burn, script)
+	return []string{"run", "--cpu", "0.5", "--view", "full+stat", "--name", name, "--", "sh", "-c", script}
+}
+
+// useOutside returns the CPU use of the only container over 10 seconds in percent of a CPU, as candor top reports it.
+func (l *lab) useOutside() float64 {
+	l.Helper()
+	var top struct {
+		Containers []struct {
+			Use *int `json:"useMilli"`
+		}
+	}
+	text := l.ok("top", "--once", "--interval", "10s", "-o", "json")
+	if err := json.Unmarshal([]byte(text), &top); err != nil || len(top.Containers) != 1 || top.Containers[0].Use == nil {
+		l.Fatalf("candor top: %s, %v", text, err)
+	}
+	return float64(*top.Containers[0].Use) / 10
+}
+
+// sameUse fails the test unless the busy container has the same use inside and outside.
+func (l *lab) sameUse(inside, outside float64) {
+	l.Helper()
+	if outside < 20 || math.Abs(inside-outside) > statTolerance {
+		l.Errorf("%.1f %% inside, candor top %.1f %%", inside, outside)
+	}
+	l.Logf("inside %.1f %%, outside %.1f %%", inside, outside)
+}
+
+// TestStatPrograms: with the view full+stat, programs report the CPU use of their container, as candor top reports it outside.
+func TestStatPrograms(t *testing.T) {
+	l := newStatLab(t)
 	for _, p := range statPrograms {
 		t.Run(p.name, func(t *testing.T) {
 			if exec.Command("sh", "-c", p.needs).Run() != nil {
 				t.Skip("the program is not installed")
 			}
-			// The first read wakes the process that refreshes the file.
-			script := fmt.Sprintf("%s >/dev/null & cat /proc/stat >/dev/null; sleep 2; echo ready; %s; kill $!", strings.Join(play("burn"), " "), p.script)
-			n := l.launch(l.candor("run", "--cpu", "0.5", "--view", "full+stat", "--name", p.name, "--", "sh", "-c", script))
+			n := l.launch(l.candor(besideBurn(p.name, p.script)...))
 			if got := n.line(t); got != "ready" {
 				t.Fatalf("got %q, want ready", got)
 			}
-			before, start := l.inspect(p.name, "--during=0").Group.UsageSeconds, time.Now()
-			time.Sleep(9 * time.Second)
-			outside := 100 * (l.inspect(p.name, "--during=0").Group.UsageSeconds - before) / time.Since(start).Seconds()
+			outside := l.useOutside()
 			inside, err := strconv.ParseFloat(strings.TrimSpace(n.line(t)), 64)
-			if err != nil || math.Abs(inside-outside) > tolerance {
-				t.Errorf("%s reports %.1f %%, %v; candor inspect %.1f %%", p.name, inside, err, outside)
+			if err != nil {
+				t.Errorf("%s: %v", p.name, err)
 			}
-			t.Logf("inside %.1f %%, outside %.1f %%", inside, outside)
+			l.sameUse(inside, outside)
 			n.end()
 		})
 	}
+	l.empty()
+}
+
+// htopBusy matches the meter of the first CPU in htop.
+var htopBusy = regexp.MustCompile(`\[[| ]*(\d+\.\d)%\]`)
+
+// TestStatHtop: htop shows the CPU use of its container.
+func TestStatHtop(t *testing.T) {
+	if _, err := exec.LookPath("htop"); err != nil {
+		t.Skip("htop is not installed")
+	}
+	l := newStatLab(t)
+	t.Setenv("HTOPRC", os.DevNull) // the default settings
+	term := onScreen(t, l.candor(besideBurn("htop", "exec htop -d 100")...), 100, 24)
+	term.shows("the meter of the CPU", htopBusy.MatchString)
+	outside := l.useOutside()
+	time.Sleep(2 * time.Second) // htop shows the use of the same 10 seconds
+	match := htopBusy.FindStringSubmatch(term.text())
+	if match == nil {
+		t.Fatalf("htop shows no CPU:\n%s", term.text())
+	}
+	inside, err := strconv.ParseFloat(match[1], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.sameUse(inside, outside)
+	term.keys("q")
+	l.ok("release", "htop", "--kill")
 	l.empty()
 }

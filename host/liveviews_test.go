@@ -196,6 +196,39 @@ func TestEngineMemory(t *testing.T) {
 	}
 }
 
+// TestPodMemory: a container without a memory limit sees the limit of its pod, and not the limit of a cgroup above the pod.
+func TestPodMemory(t *testing.T) {
+	l := newLab(t)
+	l.needMemory()
+	e := newEngine(l)
+	pid, end := e.process("wait")
+	e.Cleanup(end)
+	other := e.tree.Group("other")
+	if err := other.Create(cgroup.Settings{CPUs: l.usable()}, pid); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.AddMemory(pid); err != nil {
+		t.Fatal(err)
+	}
+	for path, limit := range map[string]int64{e.base: 256 * mib, e.base + "/pod1": 64 * mib} {
+		if _, err := l.tree.EngineGroup("pod", path).SetMemoryLimits(cgroup.MemoryLimits{Memory: limit, Swap: cgroup.NoMemoryLimit}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for pod, want := range map[string]spec.View{"1": spec.ViewFull, "2": spec.ViewCPU} { // the path of the cgroup does not name the pod 2
+		name := "web" + pod
+		a := e.ask(ask(name, "0.5"), name)
+		a.Engine.Pod = pod
+		g, err := l.Admit(context.Background(), a, 0)
+		if err != nil || g.View != want {
+			t.Fatalf("pod %s: %+v, %v; want the view %s", pod, g, err, want)
+		}
+		if want.HasMemory() {
+			l.total(name, 64*mib)
+		}
+	}
+}
+
 // TestGiveBackMemory: the view shows the machine after the process that refreshes it has closed it.
 func TestGiveBackMemory(t *testing.T) {
 	l := newLab(t)

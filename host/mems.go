@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
@@ -90,6 +92,35 @@ type MemoryRequest struct {
 	IsSwapOptional bool
 }
 
+// NewMemoryRequest returns the request in the resources of an OCI specification, or nil if there is no limit. limit is memory.limit, and both
+// is memory.swap, the limit of memory and swap together, in bytes; 0 and less is no limit. The files of cgroup v2 in unified take precedence.
+// A memory.high below memory.max is the limit, as in the container's view.
+func NewMemoryRequest(limit, both int64, unified map[string]string) *MemoryRequest {
+	const none = cgroup.NoMemoryLimit
+	value := func(file string, unset int64) int64 {
+		text := strings.TrimSpace(unified[file])
+		if text == "max" {
+			return none
+		}
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
+			return n
+		}
+		return unset
+	}
+	memory, swap := int64(none), int64(none)
+	if limit > 0 {
+		memory = limit
+	}
+	if limit > 0 && both > 0 {
+		swap = max(both-limit, 0)
+	}
+	memory = min(value("memory.max", memory), value("memory.high", none))
+	if memory == none {
+		return nil
+	}
+	return &MemoryRequest{MemoryLimits: cgroup.MemoryLimits{Memory: memory, Swap: value("memory.swap.max", swap)}}
+}
+
 // CheckMemory returns an error for limits that this machine does not accept for a container of Candor. The error wraps ErrBadSpec.
 func CheckMemory(r *MemoryRequest) error {
 	machine, err := view.ReadMachineMemory()
@@ -102,8 +133,9 @@ func CheckMemory(r *MemoryRequest) error {
 	return nil
 }
 
-// resolveView removes the files with memory from the view of an allocation if the container has no memory limit below the machine's memory:
-// such a container uses the machine's files.
+// resolveView removes the files with memory from the view of an allocation if neither the container nor its pod has a memory limit below the
+// machine's memory: such a container uses the machine's files. The limit of a cgroup above the pod, such as the kubelet's limit of all pods,
+// does not count.
 func (h *Host) resolveView(a *Allocation) error {
 	if !a.View.HasMemory() {
 		return nil
@@ -112,10 +144,27 @@ func (h *Host) resolveView(a *Allocation) error {
 	if err != nil {
 		return err
 	}
-	if a.Memory == nil || a.Memory.Memory >= machine.Total || !h.tree.HasMemory() {
+	limit := h.podMemory(&a.Engine)
+	if a.Memory != nil {
+		limit = min(limit, a.Memory.Memory)
+	}
+	if limit >= machine.Total || !h.tree.HasMemory() {
 		a.View = a.View.WithoutMemory()
 	}
 	return nil
+}
+
+// podMemory returns the memory limit of a container's pod in bytes, or cgroup.NoMemoryLimit if there is none or it cannot be read.
+func (h *Host) podMemory(e *Engine) int64 {
+	path := e.PodGroup()
+	if path == "" {
+		return cgroup.NoMemoryLimit
+	}
+	limits, err := h.tree.EngineGroup(e.Pod, path).MemoryLimits()
+	if err != nil {
+		return cgroup.NoMemoryLimit
+	}
+	return limits.Memory
 }
 
 // limitMemory sets the memory limits of a program that this operation starts. The runtimes of engines set the limits of their containers.
@@ -161,6 +210,9 @@ func (h *Host) ResizeMemory(ctx context.Context, name string, memory int64, swap
 			return fmt.Errorf("%w: %s %w; change its memory with its engine (docker update --memory, kubectl)", ErrBadSpec, g.DisplayName(), ErrEngineOwned)
 		}
 		before, err = k.MemoryLimits()
+		if err != nil && !isGoneError(err) && !errors.Is(err, cgroup.ErrNoMemory) {
+			return err
+		}
 		if err != nil || before.Memory == cgroup.NoMemoryLimit {
 			return fmt.Errorf("%w: %s was started without a memory limit; start it with --memory", ErrBadSpec, name)
 		}
@@ -263,7 +315,11 @@ func (op *operation) startMemory(g *Grant) (cgroup.Memory, error) {
 			m = above
 		}
 	}
-	return limited(m, op.starting.Memory.MemoryLimits), nil
+	own := cgroup.MemoryLimits{Memory: none, Swap: none}
+	if r := op.starting.Memory; r != nil { // nil: the pod has the limit
+		own = r.MemoryLimits
+	}
+	return limited(m, own), nil
 }
 
 // limited returns the memory of a new cgroup with limits below a cgroup with the memory above.

@@ -114,6 +114,8 @@ var insideFuncs = map[string]func(dir string) (any, error){
 		got["observed"] = fmt.Sprintf("%s %t %t", o.View, o.Live.Memory, o.Live.Stat)
 		return got, err
 	},
+	"mount many times": mountMany,
+	"read":             readViews,
 	"observe from outside": func(dir string) (any, error) {
 		if err := Mount(dir); err != nil {
 			return nil, err
@@ -137,7 +139,7 @@ func TestMain(m *testing.M) {
 }
 
 // inside runs a function of insideFuncs in a new mount namespace, and decodes its result into answer.
-func inside(t *testing.T, work, dir string, answer any) error {
+func inside(t testing.TB, work, dir string, answer any) error {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to mount")

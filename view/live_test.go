@@ -3,10 +3,13 @@ package view
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,6 +142,67 @@ func TestLiveStat(t *testing.T) {
 	if busy := all.User + all.System; busy < 10*time.Second || busy > 30*time.Second || all.Idle < 5*time.Second {
 		t.Errorf("after 27 s on 1 to 4 CPUs: %+v", all)
 	}
+}
+
+// TestConcurrentStatReaders: while the counters change, every line that a reader gets parses, and no counter decreases. A read can mix two
+// versions; the test logs how often.
+func TestConcurrentStatReaders(t *testing.T) {
+	if os.Getenv("CANDOR_IN_GUEST") != "" {
+		t.Skip("takes long on emulated CPUs, and measures the memory of real CPUs")
+	}
+	dir := filepath.Join(t.TempDir(), "web")
+	if stat, err := os.Stat("/dev/shm"); err == nil && stat.IsDir() {
+		dir = fmt.Sprintf("/dev/shm/candor-view-stat-%d", os.Getpid()) // a tmpfs like /run
+	}
+	l := openLiveView(t, dir)
+	defer Remove(dir)
+	s := StatSample{Time: time.Hour, CPUs: cpuset.MustParse("0-15")}
+	// Each step adds as many ticks to all counters of a line, so a read that mixes two versions has different counters.
+	const step = 3 * 7 * statTick
+	write := func() {
+		s.Time, s.User, s.System = s.Time+3*step, s.User+16*step, s.System+16*step
+		if err := l.WriteStat(s); err != nil {
+			t.Error(err)
+		}
+	}
+	write()
+	var stop atomic.Bool
+	var readers sync.WaitGroup
+	var reads, mixed atomic.Int64
+	for range 2 {
+		readers.Go(func() {
+			last := map[string][]int64{}
+			for !stop.Load() && !t.Failed() {
+				text, err := os.ReadFile(filepath.Join(dir, statName))
+				lines, parseErr := parseStatLines(text)
+				if err != nil || parseErr != nil || len(lines) != 1+16+7 {
+					t.Errorf("stat reads as %q (%v, %v)", text, err, parseErr)
+					return
+				}
+				isMixed := false
+				for _, line := range lines[:1+16] {
+					for i, n := range last[line.name] {
+						if line.numbers[i] < n {
+							t.Errorf("%s: number %d decreases from %d to %d", line.name, i, n, line.numbers[i])
+						}
+					}
+					last[line.name] = line.numbers
+					isMixed = isMixed || line.numbers[0] != lines[1].numbers[0] && line.name != "cpu"
+				}
+				if isMixed {
+					mixed.Add(1)
+				}
+				reads.Add(1)
+			}
+		})
+	}
+	writes := 0
+	for ; (writes < 2000 || reads.Load() < 2000) && !t.Failed(); writes++ {
+		write()
+	}
+	stop.Store(true)
+	readers.Wait()
+	t.Logf("%d reads during %d rewrites; %d mixed two versions", reads.Load(), writes, mixed.Load())
 }
 
 // TestLiveBrokenCounters: stored counters that cannot be parsed cost the counters of the CPUs that have left the container only.

@@ -156,6 +156,37 @@ func FuzzParseMachine(f *testing.F) {
 	})
 }
 
+// FuzzForeignMemory: for any text in the files of a view, a write leads to the files of the container's memory.
+func FuzzForeignMemory(f *testing.F) {
+	f.Add([]byte("MemTotal: 1 kB\n"), []byte(swapsHeader+"\nnone virtual -5 99999999999999999999\n"))
+	f.Add(renderMeminfo(make([]int64, len(meminfoFields))), renderSwaps([]int64{5, 3}))
+	f.Add([]byte{}, []byte("\n\n\n"))
+	m := cgroup.Memory{Bound: cgroup.MemoryBound{Limit: 64 * mib}, Free: 60 * mib, Available: 62 * mib, Usage: 4 * mib, SwapLimit: mib, SwapFree: mib}
+	machine := MachineMemory{Total: gib, Swap: gib}
+	want := newMemory(m, machine)
+	f.Fuzz(func(t *testing.T, meminfo, swaps []byte) {
+		dir := t.TempDir()
+		for name, text := range map[string][]byte{meminfoName: meminfo, swapsName: swaps} {
+			if err := os.WriteFile(filepath.Join(dir, name), text[:min(len(text), maxMeminfo)], 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		files, err := OpenMemory(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer files.Close()
+		if err := files.Write(m, machine); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{meminfoName: string(renderMeminfo(want.meminfoValues())), swapsName: string(renderSwaps(want.swapsValues()))} {
+			if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || strings.TrimRight(string(got), " \n") != strings.TrimRight(text, " \n") {
+				t.Errorf("%s: %q, %v", name, got, err)
+			}
+		}
+	})
+}
+
 // TestMemoryFilesRefuse: foreign files are refused, and a lease on a file is an error at once.
 func TestMemoryFilesRefuse(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")

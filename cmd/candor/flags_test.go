@@ -71,3 +71,20 @@ func TestAmounts(t *testing.T) {
 		}
 	}
 }
+
+// FuzzSizeFlag: a size is refused, or its text is the same size again.
+func FuzzSizeFlag(f *testing.F) {
+	for _, text := range []string{"512m", "1.5g", "-1", "-5m", "1e3", "inf", "0x10", "..", "9223372036854775807", "4eib", " 7 KiB", "1.0000001m", "ib"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s := sizeFlag{unlimited: true}
+		if s.Set(text) != nil {
+			return
+		}
+		again := sizeFlag{unlimited: true}
+		if s.bytes < -1 || s.bytes >= maxSize || s.bytes != 0 && (again.Set(s.String()) != nil || again.bytes != s.bytes) {
+			t.Errorf("%q is %d bytes, written as %q", text, s.bytes, s.String())
+		}
+	})
+}

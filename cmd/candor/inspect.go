@@ -424,7 +424,7 @@ func (m *memoryRow) write(row func(string, string, ...any)) {
 	}
 	row("memory", "%s", text)
 	if m.IsStale {
-		row("", "MemAvailable in its /proc/meminfo is that of the start; candor nri or candor view refresh keeps it current")
+		row("", "MemAvailable in its /proc/meminfo is that of the start or of the last refresh; candor nri or candor view refresh keeps it current")
 	}
 }
 

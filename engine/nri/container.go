@@ -29,14 +29,14 @@ type Pod struct {
 // A Container describes a container, with the resources of its request in the runtime's units.
 type Container struct {
 	Name   string
-	Env    []string // NAME=VALUE
-	Cgroup string   // linux.cgroupsPath in its OCI specification
-	CPU             // the request
-	Memory Memory   // limits of the memory
-	Mounts []string // paths in the container at which something is mounted
-	CPUs   string   // cpuset in the runtime's record; from another program, unless Planned
-	PID    int      // first process; 0: there is none yet
-	Now    CPU      // present settings of an existing container in the runtime's record
+	Env    []string            // NAME=VALUE
+	Cgroup string              // linux.cgroupsPath in its OCI specification
+	CPU                        // the request
+	Mounts []string            // paths in the container at which something is mounted
+	CPUs   string              // cpuset in the runtime's record; from another program, unless Planned
+	Memory *host.MemoryRequest // nil: no limit
+	PID    int                 // first process; 0: there is none yet
+	Now    CPU                 // present settings of an existing container in the runtime's record
 	// Planned reports that Candor has planned the container, so that the CPUs in the runtime's record are from Candor.
 	Planned bool
 }
@@ -46,24 +46,6 @@ type CPU struct {
 	Quota  int64 // microseconds per period; 0 or less: none
 	Period int64 // microseconds; 0: the kernel's default
 	Shares int64 // cpu.shares; 0: unknown
-}
-
-// Memory holds the memory limits of a runtime in bytes.
-type Memory struct {
-	Limit int64 // 0 or less: none
-	Swap  int64 // of memory and swap together; 0: unset, -1: no limit
-}
-
-// request returns the limits for package host, or nil if there is no limit.
-func (m Memory) request() *host.MemoryRequest {
-	if m.Limit <= 0 {
-		return nil
-	}
-	r := &host.MemoryRequest{MemoryLimits: cgroup.MemoryLimits{Memory: m.Limit, Swap: cgroup.NoMemoryLimit}}
-	if m.Swap > 0 {
-		r.Swap = max(m.Swap-m.Limit, 0)
-	}
-	return r
 }
 
 // startPatience bounds the time from a container's creation to its start.
@@ -96,7 +78,7 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 	a.Period = spec.ValueOr(s.Period, time.Duration(cmp.Or(ctr.Period, bandwidth.DefaultPeriod.Microseconds()))*time.Microsecond)
 	a.OnResize = spec.ValueOr(s.OnResize, "none")
 	a.View = viewOf(c, p, &s, a.Class)
-	a.Memory = ctr.Memory.request()
+	a.Memory = ctr.Memory
 	if !ctr.Planned { // the mounts of a planned container include those of Candor
 		a.View = host.ViewBeside(a.View, ctr.mounts)
 	}

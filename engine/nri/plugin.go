@@ -9,6 +9,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
 
+	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/view"
 )
 
@@ -162,8 +163,8 @@ func containerOf(c *api.Container) *Container {
 	ctr := &Container{Name: c.GetName(), Env: c.GetEnv(), Cgroup: c.GetLinux().GetCgroupsPath(), PID: int(c.GetPid())}
 	ctr.CPU = cpuOf(c.GetLinux().GetResources().GetCpu())
 	ctr.CPUs = c.GetLinux().GetResources().GetCpu().GetCpus()
-	memory := c.GetLinux().GetResources().GetMemory()
-	ctr.Memory = Memory{memory.GetLimit().GetValue(), memory.GetSwap().GetValue()}
+	resources := c.GetLinux().GetResources()
+	ctr.Memory = host.NewMemoryRequest(resources.GetMemory().GetLimit().GetValue(), resources.GetMemory().GetSwap().GetValue(), resources.GetUnified())
 	for _, m := range c.GetMounts() {
 		ctr.Mounts = append(ctr.Mounts, filepath.Clean(m.GetDestination()))
 	}

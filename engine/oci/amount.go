@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
 )
 
@@ -83,19 +82,15 @@ func (a *amount) overrule(unified map[string]string) (err error) {
 	return err
 }
 
-// memoryIn reads the memory limits from linux.resources: first memory, then unified, which takes precedence. It returns nil if there is no
-// limit.
+// memoryIn reads the memory limits from linux.resources: memory, and unified, which takes precedence. It returns nil if there is no limit.
 func memoryIn(resources object) (*host.MemoryRequest, error) {
 	memory, err := resources.inner("memory")
 	if err != nil {
 		return nil, fmt.Errorf("linux.resources.%w", err)
 	}
 	var limit, both int64 // both is the limit of memory and swap together
-	for _, field := range []struct {
-		key  string
-		into any
-	}{{"limit", &limit}, {"swap", &both}} {
-		if err := memory.get(field.key, field.into); err != nil {
+	for key, into := range map[string]*int64{"limit": &limit, "swap": &both} {
+		if err := memory.get(key, into); err != nil {
 			return nil, fmt.Errorf("linux.resources.memory.%w", err)
 		}
 	}
@@ -103,26 +98,7 @@ func memoryIn(resources object) (*host.MemoryRequest, error) {
 	if err := resources.get("unified", &unified); err != nil {
 		return nil, fmt.Errorf("linux.resources.%w", err)
 	}
-	swap := int64(cgroup.NoMemoryLimit)
-	if limit > 0 && both > 0 {
-		swap = max(both-limit, 0)
-	}
-	if limit <= 0 {
-		limit = cgroup.NoMemoryLimit
-	}
-	high := int64(cgroup.NoMemoryLimit)
-	for key, into := range map[string]*int64{"memory.max": &limit, "memory.high": &high, "memory.swap.max": &swap} {
-		text := strings.TrimSpace(unified[key])
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
-			*into = n
-		} else if text == "max" {
-			*into = cgroup.NoMemoryLimit
-		}
-	}
-	if limit = min(limit, high); limit == cgroup.NoMemoryLimit {
-		return nil, nil
-	}
-	return &host.MemoryRequest{MemoryLimits: cgroup.MemoryLimits{Memory: limit, Swap: swap}}, nil
+	return host.NewMemoryRequest(limit, both, unified), nil
 }
 
 // weightOf returns cpu.shares as text for a warning, or "" for a value that engines give every container.

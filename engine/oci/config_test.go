@@ -24,7 +24,7 @@ const given = `{"ociVersion":"1.2.0","future":{"a":[1,2.50,1e3],"b":"<&>\u2028"}
 "hooks":{"createRuntime":[{"path":"/first"}],"future":true},
 "mounts":[{"destination":"/proc","type":"proc","future":1},{"destination":"/sys/","type":"sysfs"}],
 "annotations":{"a":"b"},
-"linux":{"cgroupsPath":"/docker/abc","future":null,"resources":{"memory":{"limit":7},"unified":{"cpu.weight":"1","memory.high":"9"},"cpu":{"quota":150000,"period":100000,"burst":5,"future":9}}}}`
+"linux":{"cgroupsPath":"/docker/abc","future":null,"maskedPaths":["/proc/kcore","/proc/meminfo"],"readonlyPaths":["/proc/sys"],"resources":{"memory":{"limit":7},"unified":{"cpu.weight":"1","memory.high":"9"},"cpu":{"quota":150000,"period":100000,"burst":5,"future":9}}}}`
 
 // grantOf returns a grant with a limit and a list of CPUs.
 func grantOf(limit hybrid.Milli, cpus string) *host.Grant {
@@ -71,7 +71,7 @@ func TestApply(t *testing.T) {
 	first := string(text)
 	was, is := parsed(t, given), parsed(t, first)
 	for _, path := range []string{"ociVersion", "future", "process args", "process future", "hooks future", "annotations a",
-		"linux future", "linux resources memory", "linux resources cpu future"} {
+		"linux future", "linux maskedPaths", "linux readonlyPaths", "linux resources memory", "linux resources cpu future"} {
 		if !reflect.DeepEqual(at(was, path), at(is, path)) {
 			t.Errorf("%s: %v became %v", path, at(was, path), at(is, path))
 		}
