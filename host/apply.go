@@ -126,20 +126,23 @@ func (op *operation) showViews(grants []*Grant) error {
 		if !g.View.HasFiles() || g.CPUs.IsEmpty() {
 			continue
 		}
-		if err := op.showCPUs(g); err != nil {
-			return fmt.Errorf("view of %s: %w", g.DisplayName(), err)
+		shown, shownErr := op.store.ShownCPUs(g.ID)
+		hasMoved := shownErr != nil || shown != g.CPUs
+		err := op.showCPUs(g, hasMoved)
+		if err == nil {
+			err = op.showLive(g, hasMoved)
 		}
-		if err := op.showLive(g); err != nil {
+		if err != nil {
 			return fmt.Errorf("view of %s: %w", g.DisplayName(), err)
 		}
 	}
 	return nil
 }
 
-// showCPUs rewrites the view of a container if it does not show the container's CPUs. A failure is an error only for the operation's own
-// container.
-func (op *operation) showCPUs(g *Grant) error {
-	if shown, err := op.store.ShownCPUs(g.ID); err == nil && shown == g.CPUs {
+// showCPUs rewrites the view of a container if it does not show the container's CPUs (hasMoved). A failure is an error only for the
+// operation's own container.
+func (op *operation) showCPUs(g *Grant, hasMoved bool) error {
+	if !hasMoved {
 		op.restored(g.ID, SettingView)
 		op.views.keepOpen(op.store, g.ID)
 		return nil

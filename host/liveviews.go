@@ -261,12 +261,19 @@ func (h *Host) RewriteMemory(g *Grant) error {
 }
 
 // showLive creates the live files of the container that this operation starts, and writes those of a container whose limits have changed.
-// Other live files are the work of RefreshViews. A failure is an error only for a container that starts.
-func (op *operation) showLive(g *Grant) error {
+// Other live files are the work of RefreshViews, which showLive wakes if a container has other CPUs (hasMoved). A failure is an error only
+// for a container that starts.
+func (op *operation) showLive(g *Grant, hasMoved bool) error {
 	if a := op.starting; a != nil && a.ID == g.ID && !op.isUndoing {
 		return op.startLive(g, a.PID != 0)
 	}
-	if LiveParts(g) == (view.LiveParts{}) || g.ID != op.rewritten && g.ID != op.resized {
+	if g.ID != op.rewritten && g.ID != op.resized {
+		if hasMoved && g.View.HasStat() {
+			view.WakeRefresher(op.store.ViewDir(g.ID))
+		}
+		return nil
+	}
+	if LiveParts(g) == (view.LiveParts{}) {
 		return nil
 	}
 	if err := op.refreshNow(g); err != nil && !isGoneError(err) {

@@ -28,6 +28,8 @@ type Observation struct {
 	// readable, or that the file of the view cannot be read. It is false if the mounted file does not belong to a view.
 	IsHidden bool
 	Live     LiveParts // live files of View that are mounted
+	// IsHostMeminfo reports that /proc/meminfo is the kernel's file.
+	IsHostMeminfo bool
 	// ForeignMeminfo is the type of the file system of a file that is mounted over /proc/meminfo and is neither of the kernel nor of a view,
 	// such as fuse.lxcfs; "" if there is none.
 	ForeignMeminfo string
@@ -216,15 +218,23 @@ func (r *mountReader) observe(affinity Source) Observation {
 	if views[hostOnline] == views[hostCPUInfo] {
 		o.View = views[hostOnline]
 	}
-	m := mountAt(r.table, hostMeminfo)
-	if m != nil && r.err == nil {
-		views[hostMeminfo] = observedMeminfo.viewName(m)
-		if views[hostMeminfo] == "" && !observedMeminfo.isKernels(m) {
-			o.ForeignMeminfo = m.FSType
-		}
-	}
+	views[hostMeminfo] = r.observeMeminfo(&o)
 	o.Live = LiveParts{Memory: o.View != "" && views[hostMeminfo] == o.View, Stat: o.View != "" && views[hostStat] == o.View}
 	return o
+}
+
+// observeMeminfo sets the fields about /proc/meminfo. It returns the name of the view whose file is mounted there, or "".
+func (r *mountReader) observeMeminfo(o *Observation) (viewName string) {
+	m := mountAt(r.table, hostMeminfo)
+	if m == nil || r.err != nil {
+		return ""
+	}
+	viewName = observedMeminfo.viewName(m)
+	o.IsHostMeminfo = observedMeminfo.isKernels(m)
+	if viewName == "" && !o.IsHostMeminfo && !observedMeminfo.isRemovedView(m) {
+		o.ForeignMeminfo = m.FSType
+	}
+	return viewName
 }
 
 // read returns the source of a file. viewName is the name of the view whose file is mounted over it, or "". isHidden has the

@@ -172,7 +172,7 @@ func (m *Memory) see(o *view.Observation, views string) {
 	case m.Foreign != "":
 	case o.Live.Memory:
 		m.Shown, _ = view.ReadMemTotal(filepath.Join(views, o.View)) // an error leaves it unknown
-	case !o.IsHidden:
+	case o.IsHostMeminfo:
 		m.Shown = machine.Total
 	}
 	if m.Limit >= machine.Total {
