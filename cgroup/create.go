@@ -119,8 +119,8 @@ func (g *Group) removeLeftover() error {
 	return g.remove()
 }
 
-// Enter moves a process into the group, and thus below its memory limit. On an error the process is in its former group. The error for a
-// missing group is ErrNoGroup.
+// Enter moves a process into the group, and thus below its memory limit. On an error the process is in its former group. The
+// error for a missing group is ErrNoGroup.
 func (g *Group) Enter(pid int) error {
 	if g.err != nil {
 		return g.err

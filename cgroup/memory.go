@@ -31,16 +31,17 @@ var (
 // than Usage.
 type Memory struct {
 	Bound MemoryBound // lowest memory limit among the group and its ancestors
-	// Free is the memory that the group of Bound can still allocate before the kernel reclaims the group's memory. It is NoMemoryLimit if
-	// there is no limit.
+	// Free is the memory that the group of Bound can still allocate before the kernel reclaims the group's memory. It is
+	// NoMemoryLimit if there is no limit.
 	Free int64
-	// Available is the memory that the group can still allocate without swap, when the kernel reclaims page cache and slabs: the lowest sum
-	// of (limit - use) and reclaimable memory among the group and its ancestors that have a limit. It is NoMemoryLimit if there is no limit.
+	// Available is the memory that the group can still allocate without swap, when the kernel reclaims page cache and slabs: the
+	// lowest sum of (limit - use) and reclaimable memory among the group and its ancestors that have a limit. It is NoMemoryLimit
+	// if there is no limit.
 	Available int64
 	Usage     int64 // memory in use, including page cache and kernel memory
-	// IsUncounted reports that a group of v2 does not have the memory controller. The kernel then counts the group's memory in the nearest
-	// ancestor that has the controller. The limits are those of this ancestor. Usage, SwapUsage and Stat are 0, because the group's part is
-	// unknown.
+	// IsUncounted reports that a group of v2 does not have the memory controller. The kernel then counts the group's memory in
+	// the nearest ancestor that has the controller. The limits are those of this ancestor. Usage, SwapUsage and Stat are 0,
+	// because the group's part is unknown.
 	IsUncounted bool
 
 	// SwapLimit is the swap that the group can use in addition to its memory, or NoMemoryLimit. It can be more than the machine has.
@@ -230,8 +231,8 @@ func addSizes(a, b int64) int64 {
 	return a + b
 }
 
-// An ancestry is the summary of the limits of a kind (memory, swap, or the sum of both) of a group and its ancestors. Without a limit, all
-// sizes are NoMemoryLimit. A difference of a limit and the use is at least 0.
+// An ancestry is the summary of the limits of a kind (memory, swap, or the sum of both) of a group and its ancestors. Without a
+// limit, all sizes are NoMemoryLimit. A difference of a limit and the use is at least 0.
 type ancestry struct {
 	bound     MemoryBound // lowest limit; of several equal limits, that of the nearest group
 	room      int64       // difference of limit and use of the group of bound
@@ -241,7 +242,8 @@ type ancestry struct {
 
 var noLimits = ancestry{MemoryBound{Limit: NoMemoryLimit}, NoMemoryLimit, NoMemoryLimit, NoMemoryLimit}
 
-// add adds the limit of a group. It calls reclaimable only if the result can change available: the call can cost the read of a file.
+// add adds the limit of a group. It calls reclaimable only if the result can change available: the call can cost the read of a
+// file.
 func (l *ancestry) add(bound MemoryBound, usage int64, reclaimable func() (int64, error)) error {
 	room := max(bound.Limit-usage, 0)
 	l.lowest = min(l.lowest, room)
@@ -256,9 +258,9 @@ func (l *ancestry) add(bound MemoryBound, usage int64, reclaimable func() (int64
 	return err
 }
 
-// readLimits reads the limits of a kind of the group at path and its ancestors. own has the parts of the group's memory; nil means that the
-// limits do not bound memory. readLimits omits limits below atLeast, because they do not apply to the group: on v1, the limit of a group
-// without memory.use_hierarchy does not apply to its nested groups.
+// readLimits reads the limits of a kind of the group at path and its ancestors. own has the parts of the group's memory; nil
+// means that the limits do not bound memory. readLimits omits limits below atLeast, because they do not apply to the group: on
+// v1, the limit of a group without memory.use_hierarchy does not apply to its nested groups.
 func (r memoryReader) readLimits(path string, files limitFiles, own *MemoryStat, atLeast int64) (l ancestry, err error) {
 	l = noLimits
 	for start := path; path != "/" || r.rootHasLimits; path = filepath.Dir(path) {

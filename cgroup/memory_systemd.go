@@ -8,7 +8,8 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// setScopeMemory sets the limits of a scope. The unit gets them first, because systemd writes the files again when it is reloaded.
+// setScopeMemory sets the limits of a scope. The unit gets them first, because systemd writes the files again when it is
+// reloaded.
 func (g *Group) setScopeMemory(h *hierarchy, next MemoryLimits) (undo func() error, err error) {
 	dir := g.dir(h)
 	before, err := readMemoryLimitsV2(dir)

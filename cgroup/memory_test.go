@@ -248,8 +248,8 @@ func memoryFixture(t testing.TB, v2 bool, files map[string]string) memoryReader 
 	return memoryReader{h, new(openFiles)}
 }
 
-// TestLowestLimit: the limits of a group and of the groups above it apply, with the free memory of the group with the lowest limit, and the
-// least available memory among all of them.
+// TestLowestLimit: the limits of a group and of the groups above it apply, with the free memory of the group with the lowest
+// limit, and the least available memory among all of them.
 func TestLowestLimit(t *testing.T) {
 	const unlimitedV1 = "9223372036854771712"
 	v2 := func(more map[string]string) map[string]string {
@@ -477,8 +477,8 @@ func FuzzParseMemoryStat(f *testing.F) {
 	})
 }
 
-// FuzzReadMemory: for any content of the files of a group and of the group above, ReadMemory returns an error or sizes that are not negative
-// and fit together.
+// FuzzReadMemory: for any content of the files of a group and of the group above, ReadMemory returns an error or sizes that are
+// not negative and fit together.
 func FuzzReadMemory(f *testing.F) {
 	for _, v2 := range []bool{false, true} {
 		f.Add(v2, "1000", "900", "400", "anon 300\ninactive_file 7", "50", "5")

@@ -156,8 +156,8 @@ func wholePages(size int64) int64 {
 	return size &^ int64(os.Getpagesize()-1)
 }
 
-// enterMemoryV1 creates the folders of Candor's parent group and of the group in the hierarchy of the memory controller, and moves the
-// process to the group.
+// enterMemoryV1 creates the folders of Candor's parent group and of the group in the hierarchy of the memory controller, and
+// moves the process to the group.
 func (g *Group) enterMemoryV1(h *hierarchy, pid int) (undo func() error, err error) {
 	var done steps
 	dir := g.dir(h)

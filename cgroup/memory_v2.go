@@ -180,9 +180,9 @@ func (g *Group) enableMemoryV2(h *hierarchy) (undo func() error, err error) {
 	return undo, nil
 }
 
-// disableMemoryV2 disables the memory controller for the children of each group in dirs. The controller stays enabled if a child has
-// limits, because the kernel would drop these limits, or if a child has enabled the controller for its own children (EBUSY). Each group in
-// dirs is an ancestor of the next group in dirs.
+// disableMemoryV2 disables the memory controller for the children of each group in dirs. The controller stays enabled if a child
+// has limits, because the kernel would drop these limits, or if a child has enabled the controller for its own children (EBUSY).
+// Each group in dirs is an ancestor of the next group in dirs.
 func disableMemoryV2(dirs []string) error {
 	var errs []error
 	for _, dir := range slices.Backward(dirs) {

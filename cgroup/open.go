@@ -292,7 +292,8 @@ type hierarchy struct {
 	controllers []string // v1: controllers and names of the hierarchy ("cpu", "cpuacct", "name=systemd")
 	parent      string   // folder of Candor's parent group, below mount
 
-	// rootHasLimits reports whether the group at the mount point can have limits of its memory. The machine's root group of v2 cannot.
+	// rootHasLimits reports whether the group at the mount point can have limits of its memory. The machine's root group of v2
+	// cannot.
 	rootHasLimits bool
 }
 

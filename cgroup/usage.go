@@ -259,8 +259,8 @@ func parsePerCPU(content []byte) ([]time.Duration, error) {
 	return usage, nil
 }
 
-// ReadUserSystem reads the CPU time of a group in user mode and in the kernel. group is a name or a path, as for ReadUsage. On v1 the values
-// are whole ticks of 10 ms. The error for a missing group is ErrNoGroup.
+// ReadUserSystem reads the CPU time of a group in user mode and in the kernel. group is a name or a path, as for ReadUsage. On v1
+// the values are whole ticks of 10 ms. The error for a missing group is ErrNoGroup.
 func (t *Tree) ReadUserSystem(group string) (user, system time.Duration, err error) {
 	g := t.groupAt(group)
 	if g.err != nil {

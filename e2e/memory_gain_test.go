@@ -19,8 +19,8 @@ var gainPrograms = []struct{ name, needs, script string }{
 // gainLimit is the memory limit in bytes.
 const gainLimit = 512 * mib
 
-// TestMemoryGain: with a limit of 512 MiB, programs that size themselves by /proc/meminfo are killed without a view of the memory, and finish with
-// it.
+// TestMemoryGain: with a limit of 512 MiB, programs that size themselves by /proc/meminfo are killed without a view of the
+// memory, and finish with it.
 func TestMemoryGain(t *testing.T) {
 	l := newLab(t)
 	l.needMemory()

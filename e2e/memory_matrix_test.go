@@ -120,8 +120,8 @@ func memoryWord(p *memoryProbe, text string, limit, machine int64) string {
 	return fmt.Sprintf("%.0f MiB", n/mib)
 }
 
-// TestMemoryMatrix runs each installed program without a limit, with a limit alone and with a limit and a view, and compares its answers with
-// docs/view.md.
+// TestMemoryMatrix runs each installed program without a limit, with a limit alone and with a limit and a view, and compares its
+// answers with docs/view.md.
 //
 //	CANDOR_VIEW_PROGRAMS=DIR   output of scripts/view-programs.sh: the programs that other tests do not need
 func TestMemoryMatrix(t *testing.T) {

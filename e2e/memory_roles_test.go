@@ -16,8 +16,8 @@ import (
 // watchPause is the time between two reads of the role watch-memory.
 const watchPause = 5 * time.Millisecond
 
-// watchMemory reads /proc/meminfo and, if it is of a view, /proc/stat in a loop until SIGTERM. It prints the number of reads, or the first read
-// that is wrong: MemTotal is none of the totals in kB, a line does not parse, or a counter has decreased.
+// watchMemory reads /proc/meminfo and, if it is of a view, /proc/stat in a loop until SIGTERM. It prints the number of reads, or
+// the first read that is wrong: MemTotal is none of the totals in kB, a line does not parse, or a counter has decreased.
 func watchMemory(totals []string) int {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, unix.SIGTERM)

@@ -57,7 +57,8 @@ func memTotal(pid int) (int64, error) {
 
 const mib = 1 << 20
 
-// TestRunMemory: a program sees its memory limit. The limit and the files change with a resize, and the files stay readable without candor.
+// TestRunMemory: a program sees its memory limit. The limit and the files change with a resize, and the files stay readable
+// without candor.
 func TestRunMemory(t *testing.T) {
 	l := newLab(t)
 	l.needMemory()
@@ -163,7 +164,8 @@ func TestViewMemory(t *testing.T) {
 	}
 }
 
-// TestMemoryResizes: while a program reads its files in a loop, each change of its limit is in the file at once, and each read is whole.
+// TestMemoryResizes: while a program reads its files in a loop, each change of its limit is in the file at once, and each read is
+// whole.
 func TestMemoryResizes(t *testing.T) {
 	l := newLab(t)
 	l.needMemory()
@@ -193,8 +195,8 @@ func (l *lab) endWatch(name string, n *tenant) {
 	n.cmd.Wait()
 }
 
-// TestRefreshKilled: while candor view refresh is killed and started 50 times, no read of 20 programs fails, no MemTotal changes and no counter
-// decreases.
+// TestRefreshKilled: while candor view refresh is killed and started 50 times, no read of 20 programs fails, no MemTotal changes
+// and no counter decreases.
 func TestRefreshKilled(t *testing.T) {
 	l := newLab(t)
 	l.needMemory()
@@ -297,8 +299,8 @@ func TestPodmanMemory(t *testing.T) {
 	p.empty()
 }
 
-// TestDockerRefusedMount: if the runtime refuses the files with the memory, the container starts with the files with the CPUs, and the log of the
-// engine has the reason.
+// TestDockerRefusedMount: if the runtime refuses the files with the memory, the container starts with the files with the CPUs,
+// and the log of the engine has the reason.
 func TestDockerRefusedMount(t *testing.T) {
 	const real = `bundle= log= last=
 for word; do

@@ -37,8 +37,8 @@ func newStatLab(t *testing.T) *lab {
 	return l
 }
 
-// besideBurn returns a command line of candor run for a script beside a busy program, both with half a CPU. The first read of /proc/stat wakes
-// the process that refreshes the file.
+// besideBurn returns a command line of candor run for a script beside a busy program, both with half a CPU. The first read of
+// /proc/stat wakes the process that refreshes the file.
 func besideBurn(name, script string) []string {
 	burn := strings.Join(play("burn")[1:], " ")
 	script = fmt.Sprintf("%s >/dev/null & cat /proc/stat >/dev/null; sleep 2; echo ready; %s; kill $!", burn, script)

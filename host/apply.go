@@ -139,8 +139,8 @@ func (op *operation) showViews(grants []*Grant) error {
 	return nil
 }
 
-// showCPUs rewrites the view of a container if it does not show the container's CPUs (hasMoved). A failure is an error only for the
-// operation's own container.
+// showCPUs rewrites the view of a container if it does not show the container's CPUs (hasMoved). A failure is an error only for
+// the operation's own container.
 func (op *operation) showCPUs(g *Grant, hasMoved bool) error {
 	if !hasMoved {
 		op.restored(g.ID, SettingView)

@@ -29,8 +29,8 @@ type Allocation struct {
 	// EngineRequest, if not nil, holds the CPU settings that the engine requested. If it is nil, the settings follow from the limit and the
 	// guarantee, with the kubelet's conversion.
 	EngineRequest *EngineRequest
-	// Memory, if not nil, holds the memory limits. Allocate sets them for a program that waits (PID). The runtimes of engines set the limits
-	// of their containers, so that Admit and Sync only use them for the view.
+	// Memory, if not nil, holds the memory limits. Allocate sets them for a program that waits (PID). The runtimes of engines set
+	// the limits of their containers, so that Admit and Sync only use them for the view.
 	Memory *MemoryRequest
 	// PID is a process that waits to become the container's first process. Allocate moves it into the container's
 	// cgroup, and kills it if the allocation fails halfway. If PID is 0, the caller creates the cgroup later, and the

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkCreation measures the time for which an engine waits when it creates a container in a pod: Admit, and
-// ConfirmStart after the cgroup exists. A sensitive container takes a CPU from all existing flexible containers. "memory" is a sensitive
+// BenchmarkCreation measures the time for which an engine waits when it creates a container in a pod: Admit, and ConfirmStart
+// after the cgroup exists. A sensitive container takes a CPU from all existing flexible containers. "memory" is a sensitive
 // container with a memory view.
 func BenchmarkCreation(b *testing.B) {
 	for _, others := range []int{0, 100, 250} {

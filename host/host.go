@@ -217,8 +217,8 @@ func (h *Host) Clear(ctx context.Context) error {
 	return os.RemoveAll(h.store.Dir)
 }
 
-// KeepOpen lets this process hold at most limit files with the CPU lists of cgroups open, and up to half as many files with the memory of
-// cgroups (at most 1024). It is meant for processes that run for a long time and call CloseUnused regularly.
+// KeepOpen lets this process hold at most limit files with the CPU lists of cgroups open, and up to half as many files with the
+// memory of cgroups (at most 1024). It is meant for processes that run for a long time and call CloseUnused regularly.
 func (h *Host) KeepOpen(limit int) {
 	const maxMemoryFiles = 1024 // those of about 100 views that programs read
 	h.tree.KeepOpen(limit)

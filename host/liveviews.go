@@ -15,9 +15,9 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// The live files of a view (view.LiveFiles) show the memory and the CPU time of a container. A single process refreshes them at a time:
-// candor run for its program, and candor nri or candor view refresh for all other containers. Without such a process, the files keep the
-// values of the start, or of the last change of the limit.
+// The live files of a view (view.LiveFiles) show the memory and the CPU time of a container. A single process refreshes them at a
+// time: candor run for its program, and candor nri or candor view refresh for all other containers. Without such a process, the
+// files keep the values of the start, or of the last change of the limit.
 
 // A liveView is a view whose live files this process has open.
 type liveView struct {
@@ -37,7 +37,8 @@ func LiveParts(g *Grant) view.LiveParts {
 	return view.LiveParts{Memory: g.View.HasMemory(), Stat: g.View.HasStat()}
 }
 
-// ViewBeside returns the view without the live files at whose paths another program, such as LXCFS, mounts its own files in a container.
+// ViewBeside returns the view without the live files at whose paths another program, such as LXCFS, mounts its own files in a
+// container.
 func ViewBeside(v spec.View, isMounted func(path string) bool) spec.View {
 	for _, bind := range view.LiveBinds("", view.LiveParts{Memory: true, Stat: true}) {
 		if !isMounted(bind.Target) {
@@ -55,8 +56,8 @@ func ViewBeside(v spec.View, isMounted func(path string) bool) spec.View {
 // groupName returns the path of an engine's cgroup, or the name of a cgroup of Candor.
 func groupName(g *Grant) string { return cmp.Or(g.Engine.Cgroup, g.ID) }
 
-// startLive creates the live files of a container that starts, and writes them. They stay open if hold is set. Files of a former container
-// of that name remain in the mount namespaces of its processes only.
+// startLive creates the live files of a container that starts, and writes them. They stay open if hold is set. Files of a former
+// container of that name remain in the mount namespaces of its processes only.
 func (op *operation) startLive(g *Grant, hold bool) error {
 	dir, parts := op.store.ViewDir(g.ID), LiveParts(g)
 	v := &op.views
@@ -128,8 +129,8 @@ func (v *openViews) closeLive(name string) {
 	l.files.Close()
 }
 
-// keepLive keeps the live files of a running container current, unless another process does. It opens them if this process keeps the views
-// of all containers open.
+// keepLive keeps the live files of a running container current, unless another process does. It opens them if this process keeps
+// the views of all containers open.
 func (v *openViews) keepLive(h *Host, g *Grant) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -154,8 +155,8 @@ func (v *openViews) keepLive(h *Host, g *Grant) error {
 	return v.watch(h, g)
 }
 
-// watch adds the live files of a container to the refresher. Before the container runs, its cgroup can lack the limit, which the runtime
-// writes after the creation of the cgroup.
+// watch adds the live files of a container to the refresher. Before the container runs, its cgroup can lack the limit, which the
+// runtime writes after the creation of the cgroup.
 func (v *openViews) watch(h *Host, g *Grant) error {
 	l := v.live[g.ID]
 	if l.isWatched || v.refresher == nil || g.State != Running {
@@ -170,7 +171,8 @@ func (v *openViews) watch(h *Host, g *Grant) error {
 	return err
 }
 
-// refreshLive writes the present memory and CPU time of a container to its live files. It writes nothing if the container has ended.
+// refreshLive writes the present memory and CPU time of a container to its live files. It writes nothing if the container has
+// ended.
 func (h *Host) refreshLive(name string, l *liveView) error {
 	err := l.files.Update(func() error {
 		err := h.refreshMemory(l)
@@ -234,8 +236,8 @@ func (h *Host) statSample(name, group string) (s view.StatSample, err error) {
 	return s, err
 }
 
-// refreshNow refreshes the live files of a container at once. If another process keeps them current, it writes the memory, whose limit can have
-// changed, and the other process writes the CPU time.
+// refreshNow refreshes the live files of a container at once. If another process keeps them current, it writes the memory, whose
+// limit can have changed, and the other process writes the CPU time.
 func (op *operation) refreshNow(g *Grant) error {
 	v := &op.views
 	v.mu.Lock()
@@ -247,8 +249,8 @@ func (op *operation) refreshNow(g *Grant) error {
 	return op.RewriteMemory(g)
 }
 
-// RewriteMemory writes the present memory of a container to its view, if the view has memory and the container runs. Callers use it after a
-// change of the limit, without the lock.
+// RewriteMemory writes the present memory of a container to its view, if the view has memory and the container runs. Callers use
+// it after a change of the limit, without the lock.
 func (h *Host) RewriteMemory(g *Grant) error {
 	if !g.View.HasMemory() {
 		return nil
@@ -260,9 +262,9 @@ func (h *Host) RewriteMemory(g *Grant) error {
 	return err
 }
 
-// showLive creates the live files of the container that this operation starts, and writes those of a container whose limits have changed.
-// Other live files are the work of RefreshViews, which showLive wakes if a container has other CPUs (hasMoved). A failure is an error only
-// for a container that starts.
+// showLive creates the live files of the container that this operation starts, and writes those of a container whose limits have
+// changed. Other live files are the work of RefreshViews, which showLive wakes if a container has other CPUs (hasMoved). A
+// failure is an error only for a container that starts.
 func (op *operation) showLive(g *Grant, hasMoved bool) error {
 	if a := op.starting; a != nil && a.ID == g.ID && !op.isUndoing {
 		return op.startLive(g, a.PID != 0)
@@ -282,8 +284,8 @@ func (op *operation) showLive(g *Grant, hasMoved bool) error {
 	return nil
 }
 
-// RefreshViews keeps the live files of views current until ctx is done: those of all containers with HoldViews, and else those of the
-// programs that this process has started.
+// RefreshViews keeps the live files of views current until ctx is done: those of all containers with HoldViews, and else those of
+// the programs that this process has started.
 func (h *Host) RefreshViews(ctx context.Context) error {
 	onError := func(name string, err error) { h.refreshFailed(name, h.views.logName(name), err) }
 	r, err := view.NewRefresher(view.RefreshOptions{Linger: view.DefaultLinger, OnError: onError})
@@ -340,8 +342,8 @@ func (h *Host) stamp() stateStamp {
 	return stateStamp{s.Ino, s.Mtim, h.isGivingBack()}
 }
 
-// Pauses between two comparisons of the live files with the state. Without a change of the state, only the death of a process that refreshed
-// a view makes a difference.
+// Pauses between two comparisons of the live files with the state. Without a change of the state, only the death of a process
+// that refreshed a view makes a difference.
 const (
 	followPause    = time.Second
 	maxFollowPause = 30 * time.Second
@@ -388,10 +390,12 @@ func (h *Host) openLive(isGivingBack bool) {
 	}
 }
 
-// unwatchedPause is the shortest time between two warnings that the kernel has no more inotify watches, which concerns many containers.
+// unwatchedPause is the shortest time between two warnings that the kernel has no more inotify watches, which concerns many
+// containers.
 const unwatchedPause = time.Hour
 
-// refreshFailed records that the live files of a container could not be refreshed. Without a watch, they are still refreshed every 30 seconds.
+// refreshFailed records that the live files of a container could not be refreshed. Without a watch, they are still refreshed
+// every 30 seconds.
 func (h *Host) refreshFailed(name string, logName slog.Attr, err error) {
 	if errors.Is(err, view.ErrNotWatched) {
 		if h.views.isUnwatchedDue() {
@@ -427,8 +431,8 @@ func (h *Host) RefreshOwn(g *Grant) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// mountedView returns the view without the parts whose files the container does not have. A container that was started before its settings
-// select such a part has no file for it.
+// mountedView returns the view without the parts whose files the container does not have. A container that was started before its
+// settings select such a part has no file for it.
 func (h *Host) mountedView(name string, v spec.View) spec.View {
 	has := view.ReadParts(h.store.ViewDir(name))
 	if !has.Memory {

@@ -128,8 +128,8 @@ func TestMemoryLimitRefused(t *testing.T) {
 	}
 }
 
-// TestEngineMemory: the view of an engine's container shows the requested limit before its cgroup exists, and then the limit of the cgroup. A
-// second agent takes over after the first one has ended.
+// TestEngineMemory: the view of an engine's container shows the requested limit before its cgroup exists, and then the limit of
+// the cgroup. A second agent takes over after the first one has ended.
 func TestEngineMemory(t *testing.T) {
 	l := newLab(t)
 	l.needMemory()

@@ -92,9 +92,9 @@ type MemoryRequest struct {
 	IsSwapOptional bool
 }
 
-// NewMemoryRequest returns the request in the resources of an OCI specification, or nil if there is no limit. limit is memory.limit, and both
-// is memory.swap, the limit of memory and swap together, in bytes; 0 and less is no limit. The files of cgroup v2 in unified take precedence.
-// A memory.high below memory.max is the limit, as in the container's view.
+// NewMemoryRequest returns the request in the resources of an OCI specification, or nil if there is no limit. limit is
+// memory.limit, and both is memory.swap, the limit of memory and swap together, in bytes; 0 and less is no limit. The files of
+// cgroup v2 in unified take precedence. A memory.high below memory.max is the limit, as in the container's view.
 func NewMemoryRequest(limit, both int64, unified map[string]string) *MemoryRequest {
 	const none = cgroup.NoMemoryLimit
 	value := func(file string, unset int64) int64 {
@@ -121,7 +121,8 @@ func NewMemoryRequest(limit, both int64, unified map[string]string) *MemoryReque
 	return &MemoryRequest{MemoryLimits: cgroup.MemoryLimits{Memory: memory, Swap: value("memory.swap.max", swap)}}
 }
 
-// CheckMemory returns an error for limits that this machine does not accept for a container of Candor. The error wraps ErrBadSpec.
+// CheckMemory returns an error for limits that this machine does not accept for a container of Candor. The error wraps
+// ErrBadSpec.
 func CheckMemory(r *MemoryRequest) error {
 	machine, err := view.ReadMachineMemory()
 	if err != nil {
@@ -133,9 +134,9 @@ func CheckMemory(r *MemoryRequest) error {
 	return nil
 }
 
-// resolveView removes the files with memory from the view of an allocation if neither the container nor its pod has a memory limit below the
-// machine's memory: such a container uses the machine's files. The limit of a cgroup above the pod, such as the kubelet's limit of all pods,
-// does not count.
+// resolveView removes the files with memory from the view of an allocation if neither the container nor its pod has a memory
+// limit below the machine's memory: such a container uses the machine's files. The limit of a cgroup above the pod, such as the
+// kubelet's limit of all pods, does not count.
 func (h *Host) resolveView(a *Allocation) error {
 	if !a.View.HasMemory() {
 		return nil
@@ -154,7 +155,8 @@ func (h *Host) resolveView(a *Allocation) error {
 	return nil
 }
 
-// podMemory returns the memory limit of a container's pod in bytes, or cgroup.NoMemoryLimit if there is none or it cannot be read.
+// podMemory returns the memory limit of a container's pod in bytes, or cgroup.NoMemoryLimit if there is none or it cannot be
+// read.
 func (h *Host) podMemory(e *Engine) int64 {
 	path := e.PodGroup()
 	if path == "" {
@@ -167,7 +169,8 @@ func (h *Host) podMemory(e *Engine) int64 {
 	return limits.Memory
 }
 
-// limitMemory sets the memory limits of a program that this operation starts. The runtimes of engines set the limits of their containers.
+// limitMemory sets the memory limits of a program that this operation starts. The runtimes of engines set the limits of their
+// containers.
 func (op *operation) limitMemory() error {
 	n, a := op.newcomer, op.starting
 	if n == nil || n.pid == 0 || a == nil || a.Memory == nil || op.groups[n.name] == nil {
@@ -198,8 +201,8 @@ func memoryError(err error) error {
 	return err
 }
 
-// ResizeMemory gives a program of candor run a new memory limit, or changes nothing. The limit of its swap stays if swap is nil. undo restores
-// the former limits.
+// ResizeMemory gives a program of candor run a new memory limit, or changes nothing. The limit of its swap stays if swap is nil.
+// undo restores the former limits.
 func (h *Host) ResizeMemory(ctx context.Context, name string, memory int64, swap *int64) (before, after cgroup.MemoryLimits, undo func() error, err error) {
 	err = h.operateOn(ctx, scope{name: name}, func(op *operation) error {
 		g, k := op.info[name], op.groups[name]
@@ -245,8 +248,8 @@ func (h *Host) MemoryOf(g *Grant) (cgroup.Memory, error) {
 	return h.tree.ReadMemory(cmp.Or(g.Engine.Cgroup, g.ID))
 }
 
-// MemoryLimitOf returns the lowest memory limit of a container's cgroup and the cgroups above it in bytes, or cgroup.NoMemoryLimit if there is
-// none or it cannot be read.
+// MemoryLimitOf returns the lowest memory limit of a container's cgroup and the cgroups above it in bytes, or
+// cgroup.NoMemoryLimit if there is none or it cannot be read.
 func (h *Host) MemoryLimitOf(g *Grant) int64 {
 	m, err := h.MemoryOf(g)
 	if err != nil {
@@ -261,8 +264,8 @@ type MemoryState struct {
 	Used      int64 // with page cache
 	SwapLimit int64 // cgroup.NoMemoryLimit: none
 	Shown     int64 // MemTotal in its view; 0: the view has no memory
-	// IsStale reports that no process refreshes the view, so that its other numbers are those of the start or of the last change of the
-	// limit. It is false if this user cannot know.
+	// IsStale reports that no process refreshes the view, so that its other numbers are those of the start or of the last change
+	// of the limit. It is false if this user cannot know.
 	IsStale bool
 }
 
@@ -293,8 +296,8 @@ func (h *Host) memoryState(g *Grant) *MemoryState {
 	return s
 }
 
-// startMemory returns the memory of a container that starts. If an engine's runtime has not created the cgroup yet, it is the requested
-// limit, or the limit of a group above if that is lower.
+// startMemory returns the memory of a container that starts. If an engine's runtime has not created the cgroup yet, it is the
+// requested limit, or the limit of a group above if that is lower.
 func (op *operation) startMemory(g *Grant) (cgroup.Memory, error) {
 	if g.State != Pending {
 		return op.MemoryOf(g)

@@ -1,7 +1,7 @@
-// Package spec defines the settings of a container besides its CPUs. The settings are the CFS period, the burst, the memory nodes, the
-// view, the notification of the program after a resize, and the accounting of its helpers. The view is the set of sources in which the
-// program finds its CPU count and its memory. Flags, annotations, images and the state file have the same settings. Packages kube and host
-// share the settings through this package, so that neither package imports the other.
+// Package spec defines the settings of a container besides its CPUs. The settings are the CFS period, the burst, the memory
+// nodes, the view, the notification of the program after a resize, and the accounting of its helpers. The view is the set of
+// sources in which the program finds its CPU count and its memory. Flags, annotations, images and the state file have the same
+// settings. Packages kube and host share the settings through this package, so that neither package imports the other.
 package spec
 
 import (
@@ -71,8 +71,8 @@ func (v View) WithoutStat() View {
 	}
 }
 
-// Avoid returns the view if it is not forbidden. Otherwise, it returns the permitted view with the next fewer files, or, if there is none, with
-// the next more files. If all views are forbidden, it returns the view.
+// Avoid returns the view if it is not forbidden. Otherwise, it returns the permitted view with the next fewer files, or, if there
+// is none, with the next more files. If all views are forbidden, it returns the view.
 func (v View) Avoid(forbidden []View) View {
 	at := slices.Index(ViewWords, string(v))
 	for _, word := range slices.Concat(reversed(ViewWords[:at+1]), ViewWords[at+1:]) {

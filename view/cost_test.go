@@ -37,8 +37,8 @@ func cpuTime(t testing.TB) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// addMemoryViews adds memory views to a Refresher, whose refresh reads the kernel's files of a group of this machine. It returns the directory
-// of the views.
+// addMemoryViews adds memory views to a Refresher, whose refresh reads the kernel's files of a group of this machine. It returns
+// the directory of the views.
 func addMemoryViews(b *testing.B, r *Refresher, views int) (dir string) {
 	b.Helper()
 	tree, err := cgroup.Open(cgroup.Options{ReadOnly: true})
@@ -107,8 +107,8 @@ func BenchmarkRefreshIdle(b *testing.B) {
 	b.ReportMetric(100*used.Seconds()/DefaultIdle.Seconds(), "%CPU")
 }
 
-// BenchmarkRefreshReaders measures the CPU use of a Refresher while a program reads each of 100 views 10 times a second. An operation is a
-// second.
+// BenchmarkRefreshReaders measures the CPU use of a Refresher while a program reads each of 100 views 10 times a second. An
+// operation is a second.
 func BenchmarkRefreshReaders(b *testing.B) {
 	const views = 100
 	r := runRefresher(b, RefreshOptions{Linger: DefaultLinger, OnError: func(_ string, err error) { b.Error(err) }})

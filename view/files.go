@@ -337,8 +337,8 @@ func checkOwner(f *os.File, kind uint32) error {
 	return nil
 }
 
-// Remove removes a view with its live files and its directory. Bind mounts of the files remain valid and keep their content. Remove returns
-// nil for a missing view.
+// Remove removes a view with its live files and its directory. Bind mounts of the files remain valid and keep their content.
+// Remove returns nil for a missing view.
 func Remove(dir string) error {
 	if err := removeFiles(dir, onlineName, cpuinfoName, meminfoName, swapsName, statName, liveName); err != nil {
 		return err

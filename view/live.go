@@ -23,8 +23,8 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// liveName is the name of the file that a process locks while it keeps a view current. The file holds the counters of stat. No container
-// mounts it.
+// liveName is the name of the file that a process locks while it keeps a view current. The file holds the counters of stat. No
+// container mounts it.
 const liveName = "live"
 
 // HostStat is the path of the kernel's file that the live file with the CPU time replaces.
@@ -39,8 +39,8 @@ type LiveParts struct {
 	Stat   bool // stat
 }
 
-// LiveFiles are the open files of a view whose content changes while the container runs. Until Close, no other process can open the
-// LiveFiles of the view, and no process can take a lease on the files. The methods are safe for concurrent use.
+// LiveFiles are the open files of a view whose content changes while the container runs. Until Close, no other process can open
+// the LiveFiles of the view, and no process can take a lease on the files. The methods are safe for concurrent use.
 type LiveFiles struct {
 	updating sync.Mutex // held during Update
 	mutex    sync.Mutex
@@ -52,8 +52,8 @@ type LiveFiles struct {
 	boot     int64      // the machine's btime
 }
 
-// OpenLive opens the files of a view for writing, and creates missing files and a missing directory. The error is ErrRefreshed if another
-// process has them open, and ErrLeased as for Open.
+// OpenLive opens the files of a view for writing, and creates missing files and a missing directory. The error is ErrRefreshed if
+// another process has them open, and ErrLeased as for Open.
 func OpenLive(dir string, parts LiveParts) (*LiveFiles, error) {
 	d, err := makeDir(dir)
 	if err != nil {
@@ -63,8 +63,8 @@ func OpenLive(dir string, parts LiveParts) (*LiveFiles, error) {
 	return openLive(d, parts, unix.O_CREAT|unix.O_NONBLOCK)
 }
 
-// OpenLiveExisting is like OpenLive, but returns fs.ErrNotExist if a file is missing: it must not create a file in the directory of a view that
-// another process removes.
+// OpenLiveExisting is like OpenLive, but returns fs.ErrNotExist if a file is missing: it must not create a file in the directory
+// of a view that another process removes.
 func OpenLiveExisting(dir string, parts LiveParts) (*LiveFiles, error) {
 	d, err := openDir(dir)
 	if err != nil {
@@ -117,8 +117,8 @@ func lockLive(f *os.File, b int64) error {
 	return err
 }
 
-// updateTurn bounds the time in which an update waits for an update of another process, which takes less than a millisecond. A stopped process
-// must not delay the others.
+// updateTurn bounds the time in which an update waits for an update of another process, which takes less than a millisecond. A
+// stopped process must not delay the others.
 const updateTurn = 100 * time.Millisecond
 
 // lockUpdate waits up to updateTurn for the update of another process. unlock ends the turn of this process.
@@ -133,8 +133,8 @@ func lockUpdate(f *os.File) (unlock func()) {
 	}
 }
 
-// Update calls do, which measures the container and writes the files. At most one Update of a view runs at a time, in all processes: otherwise
-// an older measurement could replace a newer one, and thus show a former limit again.
+// Update calls do, which measures the container and writes the files. At most one Update of a view runs at a time, in all
+// processes: otherwise an older measurement could replace a newer one, and thus show a former limit again.
 func (l *LiveFiles) Update(do func() error) error {
 	l.updating.Lock()
 	defer l.updating.Unlock()
@@ -185,16 +185,16 @@ func IsRefreshed(dir string) (bool, error) {
 	return lock.Type != unix.F_UNLCK, nil
 }
 
-// WakeRefresher makes the process that refreshes the stat file of the view in dir do this soon, as a read of the container does. It does
-// nothing for a view without stat.
+// WakeRefresher makes the process that refreshes the stat file of the view in dir do this soon, as a read of the container does.
+// It does nothing for a view without stat.
 func WakeRefresher(dir string) {
 	if f, err := os.OpenFile(filepath.Join(dir, statName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0); err == nil {
 		f.Close()
 	}
 }
 
-// RemoveLive removes the live files of the view in dir. Bind mounts of the files remain valid and keep their content. RemoveLive returns nil
-// for a missing view.
+// RemoveLive removes the live files of the view in dir. Bind mounts of the files remain valid and keep their content. RemoveLive
+// returns nil for a missing view.
 func RemoveLive(dir string) error {
 	return removeFiles(dir, meminfoName, swapsName, statName, liveName)
 }
@@ -208,8 +208,8 @@ func ReadParts(dir string) LiveParts {
 	return LiveParts{Memory: has(meminfoName), Stat: has(statName)}
 }
 
-// ReadMemTotal returns the MemTotal in bytes that the view in dir shows. The error is fs.ErrNotExist if the view has no memory. ReadMemTotal
-// does not wait for a lease, but returns ErrLeased.
+// ReadMemTotal returns the MemTotal in bytes that the view in dir shows. The error is fs.ErrNotExist if the view has no memory.
+// ReadMemTotal does not wait for a lease, but returns ErrLeased.
 func ReadMemTotal(dir string) (int64, error) {
 	path := filepath.Join(dir, meminfoName)
 	text, err := fileio.ReadNoLink(path, maxMeminfo)
@@ -294,8 +294,8 @@ func (l *LiveFiles) WriteStat(s StatSample) error {
 	return rewrite{l.stat, text}.put()
 }
 
-// extendLine pads the last line of a text with spaces to the length of a file, or the last line of the file to the length of the text. So a
-// reader beside the write of the text does not find a part of its lines.
+// extendLine pads the last line of a text with spaces to the length of a file, or the last line of the file to the length of the
+// text. So a reader beside the write of the text does not find a part of its lines.
 func extendLine(f *os.File, text []byte) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -329,8 +329,8 @@ func (l *LiveFiles) storeCounters() error {
 
 const maxStat = 1 << 20 // bytes of a view's stat, or of its stored counters
 
-// restoreStat continues with the stored counters, and with the counters in stat: these are newer, but lack the CPUs that have left the
-// container. A process that was killed can have left a part of the stored counters; then only those in stat count.
+// restoreStat continues with the stored counters, and with the counters in stat: these are newer, but lack the CPUs that have
+// left the container. A process that was killed can have left a part of the stored counters; then only those in stat count.
 func (l *LiveFiles) restoreStat() error {
 	machine, err := kernelfs.ReadLong(hostStat, procfs.MaxStat)
 	if err == nil {

@@ -102,8 +102,8 @@ func statSums(t *testing.T, dir string) map[string]StatCounter {
 	return all
 }
 
-// TestLiveStat: the counters in stat do not decrease, also if the process that writes them is replaced, with or without a clean end, while the
-// CPUs of the container change.
+// TestLiveStat: the counters in stat do not decrease, also if the process that writes them is replaced, with or without a clean
+// end, while the CPUs of the container change.
 func TestLiveStat(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "web")
 	l := openLiveView(t, dir)
@@ -144,8 +144,8 @@ func TestLiveStat(t *testing.T) {
 	}
 }
 
-// TestConcurrentStatReaders: while the counters change, every line that a reader gets parses, and no counter decreases. A read can mix two
-// versions; the test logs how often.
+// TestConcurrentStatReaders: while the counters change, every line that a reader gets parses, and no counter decreases. A read
+// can mix two versions; the test logs how often.
 func TestConcurrentStatReaders(t *testing.T) {
 	if os.Getenv("CANDOR_IN_GUEST") != "" {
 		t.Skip("takes long on emulated CPUs, and measures the memory of real CPUs")
@@ -330,7 +330,8 @@ func TestMountLive(t *testing.T) {
 	}
 }
 
-// TestLiveUpdates: an update of another process waits for the update that runs, and not for a process that has stopped in its update.
+// TestLiveUpdates: an update of another process waits for the update that runs, and not for a process that has stopped in its
+// update.
 func TestLiveUpdates(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "web")
 	l := openLiveView(t, dir)

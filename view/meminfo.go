@@ -32,8 +32,8 @@ var hugePage = sync.OnceValues(func() (int64, error) {
 	return values[fieldIndex("Hugepagesize")] * 1024, nil
 })
 
-// ReadMachineMemory returns the totals of this machine. It uses sysinfo(2), which no mounted file can change. A machine can get more memory,
-// so the caller reads the totals for each write.
+// ReadMachineMemory returns the totals of this machine. It uses sysinfo(2), which no mounted file can change. A machine can get
+// more memory, so the caller reads the totals for each write.
 func ReadMachineMemory() (MachineMemory, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {

@@ -166,7 +166,8 @@ type numbersFile struct {
 	time   unix.Timespec // modification time after the last write or read
 }
 
-// load reads the present values, unless they are those of the last write: another process can have written the file, before or since then.
+// load reads the present values, unless they are those of the last write: another process can have written the file, before or
+// since then.
 func (f *numbersFile) load() error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(f.file.Fd()), &stat); err != nil {

@@ -39,8 +39,8 @@ func Mount(dir string) error {
 	return nil
 }
 
-// MountLive mounts the live files of the view in dir read-only over the files of the kernel. It must follow Mount. On an error some of the
-// files can be mounted.
+// MountLive mounts the live files of the view in dir read-only over the files of the kernel. It must follow Mount. On an error
+// some of the files can be mounted.
 func MountLive(dir string, parts LiveParts) error {
 	d, err := openDir(dir)
 	if err != nil {

@@ -19,8 +19,8 @@ type Report struct {
 	Sources    []Source `json:"sources"`
 	LimitMilli int      `json:"limitMilli"` // limit of the process in milli-CPU: the minimum of its affinity and its quotas
 	CPUs       int      `json:"cpus"`       // CPU count that programs should find: the limit, rounded up to whole CPUs
-	// IsTrue reports that the count of each source with the role Reported equals CPUs and, with a memory limit, that /proc/meminfo shows the
-	// limit.
+	// IsTrue reports that the count of each source with the role Reported equals CPUs and, with a memory limit, that
+	// /proc/meminfo shows the limit.
 	IsTrue  bool     `json:"honest"`
 	Reasons []string `json:"reasons"` // reasons why IsTrue is false, a line each
 

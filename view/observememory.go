@@ -30,8 +30,8 @@ const (
 	SourceMemoryLimit = "cgroup memory"
 )
 
-// addMemory adds the sources of the memory from the file system root, and compares /proc/meminfo with the limit. machine is the machine's
-// memory in bytes.
+// addMemory adds the sources of the memory from the file system root, and compares /proc/meminfo with the limit. machine is the
+// machine's memory in bytes.
 func (r *Report) addMemory(root fs.FS, machine int64) {
 	table := readMounts(root)
 	limit := observeMemoryLimit(root, table)

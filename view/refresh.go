@@ -22,12 +22,12 @@ const (
 	DefaultLinger = 10 * time.Second
 )
 
-// slowFactor is the lowest ratio of the pause after a refresh to the duration of the refresh. A container with thousands of nested cgroups
-// makes its refresh slow, because the kernel sums their counters.
+// slowFactor is the lowest ratio of the pause after a refresh to the duration of the refresh. A container with thousands of
+// nested cgroups makes its refresh slow, because the kernel sums their counters.
 const slowFactor = 50
 
-// ErrNotWatched means that the kernel has no more inotify watches for this user. The view is refreshed once per Idle, and the Refresher tries
-// again to watch the files.
+// ErrNotWatched means that the kernel has no more inotify watches for this user. The view is refreshed once per Idle, and the
+// Refresher tries again to watch the files.
 var ErrNotWatched = errors.New("the reads of a view's files are not noticed")
 
 // RefreshOptions configure a Refresher.
@@ -47,9 +47,10 @@ type RefreshOptions struct {
 // A Refresher rewrites the files of views while programs read them. It uses inotify, which reports the opens and reads of a file also
 // through a read-only bind mount in another mount namespace.
 //
-// A reader cannot make a Refresher busy. Between two refreshes of a view, at most two events of each of its files wake the Refresher (the
-// read, and the end of the watch): a watch ends with its first event (IN_ONESHOT), and the next refresh restores the watch. The pause after
-// a slow refresh is longer. Without readers and with a negative Idle, a Refresher does not wake up at all.
+// A reader cannot make a Refresher busy. Between two refreshes of a view, at most two events of each of its files wake the
+// Refresher (the read, and the end of the watch): a watch ends with its first event (IN_ONESHOT), and the next refresh restores
+// the watch. The pause after a slow refresh is longer. Without readers and with a negative Idle, a Refresher does not wake up at
+// all.
 //
 // The methods are safe for concurrent use.
 type Refresher struct {
@@ -79,7 +80,8 @@ type refreshedView struct {
 	isUnwatched bool // a file is not watched
 }
 
-// A refreshQueue is a heap of views, with the earliest due time first. So a wake of the Refresher does not depend on the number of views.
+// A refreshQueue is a heap of views, with the earliest due time first. So a wake of the Refresher does not depend on the number
+// of views.
 type refreshQueue []*refreshedView
 
 func (q refreshQueue) Len() int           { return len(q) }
@@ -142,10 +144,10 @@ func NewRefresher(o RefreshOptions) (*Refresher, error) {
 // Close closes the inotify instance, after which Run returns an error. The files stay as they are.
 func (r *Refresher) Close() { r.events.Close() }
 
-// Add adds a view, or replaces the view of the same name. refresh rewrites the files of the view, and must not call methods of the
-// Refresher. The files must stay open until Remove returns, and must not be files of another view. Add does not refresh the view, because
-// the caller has just written it. With the error ErrNotWatched, Add has added the view. The caller adds the view of a container after the
-// runtime has set the limits: a cgroup without its limit would show the memory of the machine.
+// Add adds a view, or replaces the view of the same name. refresh rewrites the files of the view, and must not call methods of
+// the Refresher. The files must stay open until Remove returns, and must not be files of another view. Add does not refresh the
+// view, because the caller has just written it. With the error ErrNotWatched, Add has added the view. The caller adds the view of
+// a container after the runtime has set the limits: a cgroup without its limit would show the memory of the machine.
 func (r *Refresher) Add(name string, files []*os.File, refresh func() error) error {
 	replaced, err := r.add(&refreshedView{name: name, files: files, refresh: refresh})
 	replaced.wait()
@@ -302,8 +304,8 @@ func (r *Refresher) handle(events []byte, now time.Time) {
 			}
 			continue
 		}
-		// The event, or an IN_IGNORED, has ended the watch. If the watch was restored before the kernel ended it, only an IN_IGNORED comes.
-		// Then the refresh restores the watch again.
+		// The event, or an IN_IGNORED, has ended the watch. If the watch was restored before the kernel ended it, only an
+		// IN_IGNORED comes. Then the refresh restores the watch again.
 		v := r.watches[wd]
 		if v == nil {
 			continue
@@ -323,8 +325,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// takeDue returns the views that are due. It restores their watches before their refresh, so that no read after the refresh is missed. failed
-// has the views that cannot be watched.
+// takeDue returns the views that are due. It restores their watches before their refresh, so that no read after the refresh is
+// missed. failed has the views that cannot be watched.
 func (r *Refresher) takeDue(now time.Time) (due []*refreshedView, failed map[*refreshedView]error) {
 	failed = map[*refreshedView]error{}
 	take := func(v *refreshedView) {

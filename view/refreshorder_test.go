@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRefreshLinger: the refreshes go on for a time after the last read, so that a program with a longer period gets current numbers.
+// TestRefreshLinger: the refreshes go on for a time after the last read, so that a program with a longer period gets current
+// numbers.
 func TestRefreshLinger(t *testing.T) {
 	const active = 20 * time.Millisecond
 	r := runRefresher(t, RefreshOptions{Active: active, Idle: -1, Linger: 10 * active})

@@ -62,9 +62,9 @@ const (
 	statLate    = time.Minute      // bound of the lateness of a sample; an even older time is of another boot of the machine
 )
 
-// Update adds a sample. The first sample only sets the time and the use from which the next sample counts. Update ignores a sample without
-// CPUs, and a sample that is up to a minute older than the last one. A sample with an even older time is of another boot of the machine, and
-// counts as the first one.
+// Update adds a sample. The first sample only sets the time and the use from which the next sample counts. Update ignores a
+// sample without CPUs, and a sample that is up to a minute older than the last one. A sample with an even older time is of
+// another boot of the machine, and counts as the first one.
 func (c *StatCounters) Update(s StatSample) {
 	if s.CPUs.IsEmpty() {
 		return
@@ -105,9 +105,9 @@ func (c *StatCounters) Update(s StatSample) {
 	c.Time, c.User, c.System, c.PerCPU = s.Time, s.User, s.System, slices.Clone(s.PerCPU)
 }
 
-// Resume continues with the counters in a text of AppendStat that are higher: a process can have been killed after it showed them and before
-// it stored them. The next sample then only sets the time and the use from which the following samples count. Lines that are no counters of
-// CPUs do not count.
+// Resume continues with the counters in a text of AppendStat that are higher: a process can have been killed after it showed them
+// and before it stored them. The next sample then only sets the time and the use from which the following samples count. Lines
+// that are no counters of CPUs do not count.
 func (c *StatCounters) Resume(text []byte) {
 	for line := range bytes.Lines(text) {
 		name, shown, ok := parseStatLine(string(line))

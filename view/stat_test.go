@@ -228,7 +228,8 @@ func TestStatLayout(t *testing.T) {
 	}
 }
 
-// TestStatLateSample: a sample that is older than the last one changes nothing, and the counters go on after a reboot of the machine.
+// TestStatLateSample: a sample that is older than the last one changes nothing, and the counters go on after a reboot of the
+// machine.
 func TestStatLateSample(t *testing.T) {
 	var c StatCounters
 	at := func(now, used time.Duration) StatCounter {

@@ -139,7 +139,8 @@ type auditRow struct {
 	Gain             audit.Gain   `json:"gain"`
 	// Helpers is the CPU use of the container's helpers in milli-CPU; absent if it was not measured.
 	Helpers *hybrid.Milli `json:"helpersMilli,omitempty"`
-	// MemoryLimit is the lowest limit of its cgroup and the cgroups above in bytes; absent without a limit below the machine's memory.
+	// MemoryLimit is the lowest limit of its cgroup and the cgroups above in bytes; absent without a limit below the machine's
+	// memory.
 	MemoryLimit   int64  `json:"memoryLimitBytes,omitempty"`
 	MemorySeen    int64  `json:"memorySeenBytes,omitempty"`  // MemTotal in its /proc/meminfo; absent if unknown
 	MemoryForeign string `json:"memoryFileSystem,omitempty"` // of a file over /proc/meminfo that is not of Candor, such as fuse.lxcfs

@@ -158,7 +158,8 @@ a [31m b     -        64 MiB   fuse.lxcfs
 The view full of Candor shows the limit in /proc/meminfo (docs/view.md).
 `
 
-// TestWriteMemoryAudit: the table has the containers whose limit differs from /proc/meminfo, and those with a file of another program.
+// TestWriteMemoryAudit: the table has the containers whose limit differs from /proc/meminfo, and those with a file of another
+// program.
 func TestWriteMemoryAudit(t *testing.T) {
 	const mib = 1 << 20
 	found := []audit.Container{

@@ -92,7 +92,8 @@ func (m *milliFlag) Set(s string) error {
 	return err
 }
 
-// An envFlag enables the environment variables with the CPU count and the memory. Its value can name variables that Candor sets only by name.
+// An envFlag enables the environment variables with the CPU count and the memory. Its value can name variables that Candor sets
+// only by name.
 type envFlag struct {
 	isSet bool
 	named []string
@@ -196,8 +197,8 @@ func addMemoryFlags(cmd *cobra.Command, usage string) *memoryFlags {
 	return f
 }
 
-// request returns the limits that the flags request, or nil without --memory. As with Docker, the container can use as much swap as memory
-// without --memory-swap.
+// request returns the limits that the flags request, or nil without --memory. As with Docker, the container can use as much swap
+// as memory without --memory-swap.
 func (f *memoryFlags) request(cmd *pflag.FlagSet) (*host.MemoryRequest, error) {
 	if !cmd.Changed("memory") {
 		if cmd.Changed("memory-swap") {

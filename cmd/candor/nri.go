@@ -252,7 +252,8 @@ func (f *nriFlags) raiseQuotas(ctx context.Context, h *host.Host, log *slog.Logg
 	return func() { <-ended }
 }
 
-// refreshViews keeps the memory and the CPU time in the views of all containers current until ctx is done. wait waits until it has stopped.
+// refreshViews keeps the memory and the CPU time in the views of all containers current until ctx is done. wait waits until it
+// has stopped.
 func (f *nriFlags) refreshViews(ctx context.Context, h *host.Host, log *slog.Logger) (wait func()) {
 	if f.observe {
 		return func() {}

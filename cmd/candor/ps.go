@@ -54,8 +54,8 @@ func newPsCommand() *cobra.Command {
 	return cmd
 }
 
-// writeRows writes the table. width is the width of the terminal; 0: unlimited (tableWidth). The table has the column MEMORY if a container has a
-// memory limit, or if all is set.
+// writeRows writes the table. width is the width of the terminal; 0: unlimited (tableWidth). The table has the column MEMORY if a
+// container has a memory limit, or if all is set.
 func writeRows(w io.Writer, width int, rows []grantRow, all bool) error {
 	t := texttable.Table{
 		Titles:    []string{"NAME", "CLASS", "LIMIT", "SEES", "CPUS", "STATE", "PROCS", "AGE", "COMMAND"},

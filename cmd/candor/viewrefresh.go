@@ -27,7 +27,8 @@ With --unit, the command prints a systemd unit that runs it.`
 const viewRefreshExample = `  candor view refresh --unit >/etc/systemd/system/candor-view.service
   systemctl enable --now candor-view.service`
 
-// newViewRefreshCommand returns candor view refresh. It is hidden, because candor view has arguments of its own, and no list of subcommands.
+// newViewRefreshCommand returns candor view refresh. It is hidden, because candor view has arguments of its own, and no list of
+// subcommands.
 func newViewRefreshCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "refresh",

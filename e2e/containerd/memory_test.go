@@ -43,8 +43,8 @@ func (c *container) isStale() bool {
 	return r.Memory.Stale
 }
 
-// TestMemoryView: a container sees its memory limit from its start, after a resize in place, and while the agent is away. A container without a
-// limit sees the machine's memory.
+// TestMemoryView: a container sees its memory limit from its start, after a resize in place, and while the agent is away. A
+// container without a limit sees the machine's memory.
 func TestMemoryView(t *testing.T) {
 	l := newLab(t)
 	p := must[*pod](t)(l.newPod(500, 500, sensitivePod))

@@ -149,8 +149,8 @@ func TestReplyRefusesEmptyCpuset(t *testing.T) {
 	}
 }
 
-// TestViewOfAllocation: the view of a container follows its settings, unless its namespace forbids the view or another program mounts a file in
-// its place.
+// TestViewOfAllocation: the view of a container follows its settings, unless its namespace forbids the view or another program
+// mounts a file in its place.
 func TestViewOfAllocation(t *testing.T) {
 	c, err := LoadConfig(write(t, "version: 1\ndefaults: {view: full+stat}\nforbiddenViews: {default: [full], \"*\": [full+stat, full]}\n"))
 	if err != nil {

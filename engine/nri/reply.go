@@ -44,8 +44,8 @@ func (e *Engine) reply(g *host.Grant) (Reply, error) {
 	return r, nil
 }
 
-// environment returns the variables of package view with the CPU count and the memory limit, if the pod or the configuration enables them.
-// It omits variables that the container itself sets.
+// environment returns the variables of package view with the CPU count and the memory limit, if the pod or the configuration
+// enables them. It omits variables that the container itself sets.
 func environment(c *Config, p *Pod, ctr *Container, g *host.Grant) []string {
 	said, err := kube.Parse(p.Annotations)
 	if err != nil || !spec.ValueOr(kube.Resolve(said, ctr.Name, c.Namespaces[p.Namespace], c.Node).Env, false) {

@@ -82,7 +82,8 @@ func (a *amount) overrule(unified map[string]string) (err error) {
 	return err
 }
 
-// memoryIn reads the memory limits from linux.resources: memory, and unified, which takes precedence. It returns nil if there is no limit.
+// memoryIn reads the memory limits from linux.resources: memory, and unified, which takes precedence. It returns nil if there is
+// no limit.
 func memoryIn(resources object) (*host.MemoryRequest, error) {
 	memory, err := resources.inner("memory")
 	if err != nil {

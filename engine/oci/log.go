@@ -74,8 +74,8 @@ func (c *Call) warn(err error) {
 	}
 }
 
-// blamesLiveView reports whether the real runtime has written an error with the path of a live file of a container's view to the log file
-// of the engine. A runtime can forbid mounts over files in /proc: runc and crun permit those of a view.
+// blamesLiveView reports whether the real runtime has written an error with the path of a live file of a container's view to the
+// log file of the engine. A runtime can forbid mounts over files in /proc: runc and crun permit those of a view.
 func (c *Call) blamesLiveView(g *host.Grant) bool {
 	binds := view.LiveBinds("", host.LiveParts(g))
 	if c.Log == "" || len(binds) == 0 {

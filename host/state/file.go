@@ -101,8 +101,9 @@ type fileRequest struct {
 	Command   string                `json:"command"`
 }
 
-// A fileView is a view in the state file. The releases before the memory views know "full", which is now the view of CPUs alone, and
-// "affinity". So these two words have their former meaning in the file, and a container of such a release keeps the files that it has.
+// A fileView is a view in the state file. The releases before the memory views know "full", which is now the view of CPUs alone,
+// and "affinity". So these two words have their former meaning in the file, and a container of such a release keeps the files
+// that it has.
 type fileView string
 
 // fileViews maps the words in the state file to views.
