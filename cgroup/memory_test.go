@@ -494,7 +494,7 @@ func FuzzReadMemory(f *testing.F) {
 				dir + "memory.swap.max": swapLimit, dir + "memory.swap.current": swapUsage, dir + "memory.limit_in_bytes": limit, dir + "memory.usage_in_bytes": usage,
 				dir + "memory.memsw.limit_in_bytes": swapLimit, dir + "memory.memsw.usage_in_bytes": swapUsage,
 			})
-			limit, high, usage = high, limit, usage // the group below has other limits
+			limit, high = high, limit // the group below has other limits
 		}
 		m, err := memoryFixture(t, v2, files).read("/pod/web")
 		if err != nil {
