@@ -58,7 +58,7 @@ var memoryProbes = []memoryProbe{
 	{"`free` (busybox)", "command -v busybox", `busybox free -k | awk '/^Mem:/ {printf "%.0f", $2*1024}'`, answersMachine, ""},
 	{"Redis `total_system_memory`", "command -v redis-server", `d=$(mktemp -d); redis-server --port 0 --unixsocket $d/s --dir $d --save "" >/dev/null & for i in $(seq 50); do sleep 0.1; redis-cli -s $d/s ping >/dev/null 2>&1 && break; done; redis-cli -s $d/s info memory | awk -F: '/^total_system_memory:/ {printf "%.0f", $2}'; kill $!; wait $!; rm -rf $d`, answersMachine, ""},
 	{"R `mem.maxVSize`", "command -v Rscript", `Rscript -e 'cat(format(mem.maxVSize()*2^20, scientific=FALSE))'`, answersMachine, ""},
-	{"PostgreSQL `effective_cache_size`", "command -v postgres", `postgres --describe-config | awk -F'\t' '$1 == "effective_cache_size" {printf "%.0f", $5*8192}'`, "4096 MiB", ""},
+	{"PostgreSQL `effective_cache_size`", "command -v postgres", `d=$(mktemp -d); touch $d/postgresql.conf; chmod 755 $d; n=$(setpriv --reuid=65534 --regid=65534 --clear-groups postgres -D $d -C effective_cache_size); rm -r $d; echo $((n*8192))`, "4096 MiB", ""},
 }
 
 // memoryColumns are the flags of candor run in the columns of the matrix.
