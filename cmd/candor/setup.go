@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -204,8 +205,7 @@ func newSetupEngineCommand(e engine.Engine) *cobra.Command {
 		if err := writeEngineChange(cmd.OutOrStdout(), change, then, *dry); err != nil || *undo || *dry || e.Name == engine.Containerd.Name {
 			return err
 		}
-		_, err = fmt.Fprint(cmd.OutOrStdout(), "Unless candor nri runs on this machine, a service keeps the memory in the views of containers current:\n"+
-			"  candor view refresh --unit >/etc/systemd/system/candor-view.service && systemctl enable --now candor-view.service\n")
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", strings.Join(refreshHint, "\n  "))
 		return err
 	}
 	return cmd
