@@ -307,11 +307,14 @@ for word; do
 	case $last in --bundle) bundle=$word ;; --log) log=$word ;; esac
 	last=$word
 done
-if grep -q /proc/meminfo "$bundle/config.json" 2>/dev/null; then
-	echo '{"level":"error","msg":"\"/proc/meminfo\" cannot be mounted because it is inside /proc"}' >>"$log"
-	exit 1
+if ! grep -q /proc/meminfo "$bundle/config.json" 2>/dev/null; then
+	exec runc "$@"
 fi
-exec runc "$@"`
+sed -i s:/proc/meminfo:/proc/version: "$bundle/config.json" # runc refuses this path, and calls the hook for the end of the container
+runc "$@"
+code=$?
+echo '{"level":"error","msg":"\"/proc/meminfo\" cannot be mounted because it is inside /proc"}' >>"$log"
+exit $code`
 	w := newWrappedOver(t, real)
 	w.needMemory()
 	w.writeConfig(50000, func(s ociSpec) { s.of("linux").of("resources")["memory"] = map[string]any{"limit": 128 * mib} })

@@ -60,7 +60,7 @@ func TestApply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = c.apply(edit{grantOf(1500, "3,7"), "/candor/abc", "/run/v", "1", true, nil, hooks{hook{Path: "/candor"}, hook{Path: "/candor2"}}})
+	err = c.apply(edit{grant: grantOf(1500, "3,7"), groupPath: "/candor/abc", viewDir: "/run/v", mems: "1", env: true, hooks: hooks{hook{Path: "/candor"}, hook{Path: "/candor2"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,10 @@ func TestApply(t *testing.T) {
 	if got := targets(is); !slices.Equal(got, append(rest, live...)) {
 		t.Errorf("mounts: %v", got)
 	}
-	if err := c.unmountLiveView("/run/v", grantOf(1500, "3,7")); err != nil {
+	if c, err = parseConfig([]byte(given)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.apply(edit{grant: grantOf(1500, "3,7"), viewDir: "/run/v", withoutLive: true}); err != nil {
 		t.Fatal(err)
 	}
 	if text, err = encode(c.all); err != nil {

@@ -12,10 +12,12 @@ type edit struct {
 	grant     *host.Grant // nil: only add the hooks
 	groupPath string
 	viewDir   string
-	mems      string // memory nodes; "": any
-	env       bool
+	mems      string              // memory nodes; "": any
+	env       bool                // set environment variables with the CPU count and the memory
 	memory    *host.MemoryRequest // nil: no limit
 	hooks     hooks
+
+	withoutLive bool // do not mount the live files of the view
 }
 
 // hooks are two commands that the real runtime calls. It calls started when the cgroup exists, before the program runs. It
@@ -60,7 +62,11 @@ func (c *config) apply(e edit) error {
 	c.linux.set("cgroupsPath", e.groupPath)
 	c.all.set("linux", c.linux)
 	if e.grant.View.HasFiles() {
-		if err := c.mountView(e.viewDir, host.LiveParts(e.grant)); err != nil {
+		parts := host.LiveParts(e.grant)
+		if e.withoutLive {
+			parts = view.LiveParts{}
+		}
+		if err := c.mountView(e.viewDir, parts); err != nil {
 			return err
 		}
 	}
@@ -109,22 +115,6 @@ func (c *config) mountView(dir string, parts view.LiveParts) error {
 		}
 	}
 	return add(c.all, "mounts", mounts...)
-}
-
-// unmountLiveView removes the mounts of the view's live files, which the runtime has refused.
-func (c *config) unmountLiveView(dir string, g *host.Grant) error {
-	var mounts []object
-	if err := c.all.get("mounts", &mounts); err != nil {
-		return err
-	}
-	binds := view.LiveBinds(dir, host.LiveParts(g))
-	mounts = slices.DeleteFunc(mounts, func(m object) bool {
-		var source string
-		err := m.get("source", &source)
-		return err == nil && slices.ContainsFunc(binds, func(b view.Bind) bool { return b.Source == source })
-	})
-	c.all.set("mounts", mounts)
-	return nil
 }
 
 // setEnv adds the variables with the CPU count and, with a memory limit, the memory.
