@@ -47,7 +47,7 @@ func newViewCommand() *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 	}
 	output := outputFlag(cmd, "table", "wide", "json")
-	check := cmd.Flags().Bool("check", false, "exit with code 1 if a reported CPU count is not the limit, rounded up")
+	check := cmd.Flags().Bool("check", false, "exit with code 1 if a reported CPU count or the memory is not the limit")
 	f := addRunFlags(cmd)
 	cmd.AddCommand(newViewRefreshCommand())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -189,13 +189,13 @@ func memoryRemark(s *view.MemorySource) string {
 
 // verdict reports whether the CPU counts match the limit, rounded up, and whether the memory matches its limit.
 func verdict(r view.Report) string {
-	limit, cpus := hybrid.Milli(r.LimitMilli).String(), count(r.CPUs, "CPU", "CPUs")
+	subject, limit, should := "The CPU counts match the limit", hybrid.Milli(r.LimitMilli).String(), count(r.CPUs, "CPU", "CPUs")
 	if r.MemoryLimit != 0 {
-		limit += fmt.Sprintf(" and %d MiB", r.MemoryLimit>>20)
+		memory := fmt.Sprintf(" and %d MiB", r.MemoryLimit>>20)
+		subject, limit, should = "The CPU counts and the memory match the limits", limit+memory, should+memory
 	}
 	if r.IsTrue {
-		return fmt.Sprintf("\nThe CPU counts match the limit: yes. For a limit of %s, programs should see %s.\n", limit, cpus)
+		return fmt.Sprintf("\n%s: yes. For a limit of %s, programs should see %s.\n", subject, limit, should)
 	}
-	return fmt.Sprintf("\nThe CPU counts match the limit: no. For a limit of %s, programs should see %s, but\n  %s\n",
-		limit, cpus, strings.Join(r.Reasons, "\n  "))
+	return fmt.Sprintf("\n%s: no. For a limit of %s, programs should see %s, but\n  %s\n", subject, limit, should, strings.Join(r.Reasons, "\n  "))
 }
