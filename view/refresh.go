@@ -304,8 +304,8 @@ func (r *Refresher) handle(events []byte, now time.Time) {
 			}
 			continue
 		}
-		// The event, or an IN_IGNORED, has ended the watch. If the watch was restored before the kernel ended it, only an
-		// IN_IGNORED comes. Then the refresh restores the watch again.
+		// The watch has ended: an event ends it (IN_ONESHOT), and the kernel then reports IN_IGNORED. If the Refresher restored the
+		// watch before the kernel ended it, IN_IGNORED is the only report of the end. In both cases, the refresh restores the watch.
 		v := r.watches[wd]
 		if v == nil {
 			continue
