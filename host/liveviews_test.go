@@ -294,6 +294,50 @@ func TestMountedView(t *testing.T) {
 	}
 }
 
+// TestMovedStat: an operation that moves a container wakes the process that refreshes its stat, and other operations do not.
+func TestMovedStat(t *testing.T) {
+	l := newLab(t)
+	if err := l.store.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := view.OpenLive(l.store.ViewDir("web"), view.LiveParts{Stat: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	r, err := view.NewRefresher(view.RefreshOptions{Active: time.Millisecond, Idle: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	refreshed := make(chan bool, 1)
+	if err := r.Add("web", files.Files(), func() error { refreshed <- true; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	runCtx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(runCtx) }()
+	defer func() { cancel(); <-ended }()
+	g := &Grant{Spec: spec.Spec{View: spec.ViewCPUStat}}
+	g.ID = "web"
+	op := &operation{Host: l.Host}
+	for hasMoved, wait := range map[bool]time.Duration{false: 50 * time.Millisecond, true: 10 * time.Second} {
+		if err := op.showLive(g, hasMoved); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-refreshed:
+			if !hasMoved {
+				t.Error("a refresh without a move")
+			}
+		case <-time.After(wait):
+			if hasMoved {
+				t.Error("no refresh after the move")
+			}
+		}
+	}
+}
+
 // TestViewBeside: Candor leaves files of other programs alone, and mounts the other files of the view.
 func TestViewBeside(t *testing.T) {
 	for path, want := range map[string]spec.View{
