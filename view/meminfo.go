@@ -19,8 +19,20 @@ type MachineMemory struct {
 	HugePage int64 // default size of a huge page; 0: the kernel has none
 }
 
-// hugePage returns the default size of a huge page, a constant of the boot. A view of meminfo has the same size.
-var hugePage = sync.OnceValues(func() (int64, error) {
+// hugePage caches the default size of a huge page in bytes, a constant of the boot.
+var hugePage struct {
+	sync.Mutex
+	size    int64
+	isKnown bool
+}
+
+// readHugePage returns the default size of a huge page, which a view of meminfo has too.
+func readHugePage() (int64, error) {
+	hugePage.Lock()
+	defer hugePage.Unlock()
+	if hugePage.isKnown {
+		return hugePage.size, nil
+	}
 	text, err := kernelfs.ReadLong(hostMeminfo, maxMeminfo)
 	if err != nil {
 		return 0, fmt.Errorf("is /proc mounted? %w", err)
@@ -29,8 +41,9 @@ var hugePage = sync.OnceValues(func() (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", hostMeminfo, err)
 	}
-	return values[fieldIndex("Hugepagesize")] * 1024, nil
-})
+	hugePage.size, hugePage.isKnown = values[fieldIndex("Hugepagesize")]*1024, true
+	return hugePage.size, nil
+}
 
 // ReadMachineMemory returns the totals of this machine. It uses sysinfo(2), which no mounted file can change. A machine can get
 // more memory, so the caller reads the totals for each write.
@@ -40,7 +53,7 @@ func ReadMachineMemory() (MachineMemory, error) {
 		return MachineMemory{}, fmt.Errorf("sysinfo: %w", err)
 	}
 	unit := int64(info.Unit)
-	page, err := hugePage()
+	page, err := readHugePage()
 	return MachineMemory{Total: int64(info.Totalram) * unit, Swap: int64(info.Totalswap) * unit, HugePage: page}, err
 }
 
