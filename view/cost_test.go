@@ -39,14 +39,14 @@ func cpuTime(t testing.TB) time.Duration {
 
 // addMemoryViews adds memory views to a Refresher, whose refresh reads the kernel's files of a group of this machine. It returns
 // the directory of the views.
-func addMemoryViews(b *testing.B, r *Refresher, views int) (dir string) {
+func addMemoryViews(b *testing.B, r *Refresher, views, openFiles int) (dir string) {
 	b.Helper()
 	tree, err := cgroup.Open(cgroup.Options{ReadOnly: true})
 	if err != nil {
 		b.Skip(err)
 	}
 	b.Cleanup(func() { tree.Close() })
-	tree.KeepMemoryOpen(1024) // as an agent does
+	tree.KeepMemoryOpen(openFiles)
 	path, err := ownMemoryPath()
 	if err == nil {
 		_, err = tree.ReadMemory(path)
@@ -86,15 +86,22 @@ func addMemoryViews(b *testing.B, r *Refresher, views int) (dir string) {
 	return dir
 }
 
-// BenchmarkRefreshIdle measures the idle cost of 250 views: a refresh of all views, as it happens once per idle period.
+// BenchmarkRefreshIdle measures the idle cost of 250 views: a refresh of all views, as it happens once per idle period. An agent opens the files
+// of the cgroups for each refresh, or caches the open files.
 func BenchmarkRefreshIdle(b *testing.B) {
+	for name, openFiles := range map[string]int{"opened": 0, "cached": 1024} {
+		b.Run(name, func(b *testing.B) { benchRefreshIdle(b, openFiles) })
+	}
+}
+
+func benchRefreshIdle(b *testing.B, openFiles int) {
 	r, err := NewRefresher(RefreshOptions{OnError: func(_ string, err error) { b.Error(err) }})
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer r.Close()
+	b.Cleanup(r.Close)
 	const views = 250
-	addMemoryViews(b, r, views)
+	addMemoryViews(b, r, views, openFiles)
 	before := cpuTime(b)
 	for b.Loop() {
 		due, _ := r.takeDue(r.nextAll)
@@ -112,7 +119,7 @@ func BenchmarkRefreshIdle(b *testing.B) {
 func BenchmarkRefreshReaders(b *testing.B) {
 	const views = 100
 	r := runRefresher(b, RefreshOptions{Linger: DefaultLinger, OnError: func(_ string, err error) { b.Error(err) }})
-	dir := addMemoryViews(b, r, views)
+	dir := addMemoryViews(b, r, views, 1024) // as an agent does
 	readers := exec.Command("/proc/self/exe")
 	readers.Env = append(os.Environ(), insideVariable+"=read:"+dir)
 	if err := readers.Start(); err != nil {
