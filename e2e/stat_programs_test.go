@@ -45,8 +45,8 @@ func besideBurn(name, script string) []string {
 	return []string{"run", "--cpu", "0.5", "--view", "full+stat", "--name", name, "--", "sh", "-c", script}
 }
 
-// useOutside returns the CPU use of the only container in percent of a CPU, as candor top reports it. Its 9 seconds are within the 10 seconds of
-// the programs.
+// useOutside returns the CPU use of the only container in percent of a CPU, as candor top reports it. Its 9 seconds are within
+// the 10 seconds of the programs.
 func useOutside(t *testing.T, l *lab) float64 {
 	t.Helper()
 	var top struct {

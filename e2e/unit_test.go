@@ -128,8 +128,8 @@ func TestUnitsRights(t *testing.T) {
 	}
 }
 
-// TestViewUnit: candor view refresh runs with the restrictions of its unit. It refreshes the view of a program whose candor run has ended, also
-// after a kill of the service.
+// TestViewUnit: candor view refresh runs with the restrictions of its unit. It refreshes the view of a program whose candor run
+// has ended, also after a kill of the service.
 func TestViewUnit(t *testing.T) {
 	candor := os.Getenv("CANDOR_BIN")
 	u := newUnit(t, deploy.ViewUnit, "candor-view-test", map[string]string{"ExecStart": candor + " view refresh"})

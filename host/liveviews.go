@@ -342,15 +342,16 @@ func (h *Host) stamp() stateStamp {
 	return stateStamp{s.Ino, s.Mtim, h.isGivingBack()}
 }
 
-// Pauses between two comparisons of the live files with the state. Without a change of the state, only the death of a process that
-// refreshed a view makes a difference.
+// Pauses between two comparisons of the live files with the state. Without a change of the state, only the death of a process
+// that refreshed a view makes a difference.
 const (
 	followPause    = time.Second
 	maxFollowPause = 30 * time.Second
 )
 
-// followLive opens the live files of new containers, and closes those of containers that have ended, until ctx is done. For the programs of
-// this process alone, most changes of the state make no difference, and many such processes must not read the state after each operation.
+// followLive opens the live files of new containers, and closes those of containers that have ended, until ctx is done. For the
+// programs of this process alone, most changes of the state make no difference, and many such processes must not read the state
+// after each operation.
 func (h *Host) followLive(ctx context.Context) {
 	var seen stateStamp
 	var last time.Time

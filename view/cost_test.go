@@ -86,8 +86,8 @@ func addMemoryViews(b *testing.B, r *Refresher, views, openFiles int) (dir strin
 	return dir
 }
 
-// BenchmarkRefreshIdle measures the idle cost of 250 views: a refresh of all views, as it happens once per idle period. An agent opens the files
-// of the cgroups for each refresh, or caches the open files.
+// BenchmarkRefreshIdle measures the idle cost of 250 views: a refresh of all views, as it happens once per idle period. An agent
+// opens the files of the cgroups for each refresh, or caches the open files.
 func BenchmarkRefreshIdle(b *testing.B) {
 	for name, openFiles := range map[string]int{"opened": 0, "cached": 1024} {
 		b.Run(name, func(b *testing.B) { benchRefreshIdle(b, openFiles) })

@@ -304,8 +304,9 @@ func (r *Refresher) handle(events []byte, now time.Time) {
 			}
 			continue
 		}
-		// The watch has ended: an event ends it (IN_ONESHOT), and the kernel then reports IN_IGNORED. If the Refresher restored the
-		// watch before the kernel ended it, IN_IGNORED is the only report of the end. In both cases, the refresh restores the watch.
+		// The watch has ended: an event ends it (IN_ONESHOT), and the kernel then reports IN_IGNORED. If the Refresher restored
+		// the watch before the kernel ended it, IN_IGNORED is the only report of the end. In both cases, the refresh restores the
+		// watch.
 		v := r.watches[wd]
 		if v == nil {
 			continue

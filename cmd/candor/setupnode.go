@@ -175,8 +175,8 @@ func (n *nodeSetup) apply(dry bool) error {
 	return n.run(append(steps, nodeStep{n.service.Unit, n.startService}), dry)
 }
 
-// noteRefresh adds a note if no service refreshes the memory in the views of Docker's and Podman's containers: neither candor nri nor candor
-// view refresh.
+// noteRefresh adds a note if no service refreshes the memory in the views of Docker's and Podman's containers: neither candor nri
+// nor candor view refresh.
 func (n *nodeSetup) noteRefresh(engines []*engine.Setup) error {
 	if !slices.ContainsFunc(engines, func(s *engine.Setup) bool { return s.Engine.Name != engine.NRI.Name }) {
 		return nil
@@ -200,7 +200,8 @@ var refreshHint = []string{
 	"candor view refresh --unit >/etc/systemd/system/candor-view.service && systemctl enable --now candor-view.service",
 }
 
-// hasCRI reports whether the machine has a runtime that candor nri serves. The error is that of runtimes whose configuration cannot be read.
+// hasCRI reports whether the machine has a runtime that candor nri serves. The error is that of runtimes whose configuration
+// cannot be read.
 func (n *nodeSetup) hasCRI() (bool, error) {
 	runtimes, unclear := nri.ReadRuntimes(n.root)
 	return slices.ContainsFunc(runtimes, func(r nri.Runtime) bool { return !r.NoCRI }), unclear

@@ -169,8 +169,8 @@ func TestSetupNodeEngines(t *testing.T) {
 	}
 }
 
-// TestSetupNodeRefreshNote: on a machine with Docker and without candor nri, a note offers the service of candor view refresh until the service
-// is on.
+// TestSetupNodeRefreshNote: on a machine with Docker and without candor nri, a note offers the service of candor view refresh
+// until the service is on.
 func TestSetupNodeRefreshNote(t *testing.T) {
 	m := newEngineMachine(t, "{}", "", "")
 	hasNote := func() bool {

@@ -123,8 +123,8 @@ func (w *Wrapper) place(c *Call, real string, cfg *config, a request) (code int,
 	return 0, nil
 }
 
-// placeWithoutLive places a container again, without the live files of its view, which the real runtime has refused. The grant is a new one,
-// because the real runtime calls the hook for the end of a container that it cannot create.
+// placeWithoutLive places a container again, without the live files of its view, which the real runtime has refused. The grant is
+// a new one, because the real runtime calls the hook for the end of a container that it cannot create.
 func (w *Wrapper) placeWithoutLive(c *Call, real string, a request) (code int, err error) {
 	cfg, err := loadConfig(c.bundle(), c.config())
 	if err != nil {
