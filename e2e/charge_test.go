@@ -214,18 +214,10 @@ func TestChargeDockerLosesNoLine(t *testing.T) {
 func TestChargePodman(t *testing.T) {
 	p := newPodman(t)
 	agent := p.startCharging("19482")
-	id := p.does(boxOf("-d", "--cgroup-parent", p.parent+"-engine", "--cpus", "0.5", "--annotation", "candor.dev/helpers=charge", "box", "busybox", "yes")...)
-	defer func() {
-		p.podman("rm", "-f", "-t=0", id)
-		p.waitFor("the removal of the groups that Podman leaves", func() bool {
-			groups, _ := filepath.Glob("/sys/fs/cgroup/*" + p.parent + "-engine")
-			for _, group := range groups {
-				_ = os.Remove(group + "/conmon") // conmon can still be in it
-				_ = os.Remove(group)
-			}
-			return len(groups) == 0
-		})
-	}()
+	parent := p.parent + "-engine"
+	defer p.removeEngineGroups(parent)
+	id := p.does(boxOf("-d", "--cgroup-parent", parent, "--cpus", "0.5", "--annotation", "candor.dev/helpers=charge", "box", "busybox", "yes")...)
+	defer p.podman("rm", "-f", "-t=0", id)
 	pid, err := strconv.Atoi(p.does("inspect", "-f", "{{.State.Pid}}", id))
 	if err != nil {
 		t.Fatal(err)
@@ -236,6 +228,19 @@ func TestChargePodman(t *testing.T) {
 	if sum := own + helpers; sum < 0.38 || sum > 0.6 {
 		t.Errorf("own %.3f, conmon %.3f CPUs: want the sum 0.5\n%s", own, helpers, agent.log())
 	}
+}
+
+// removeEngineGroups removes the groups that Podman leaves below a parent of containers.
+func (p *podman) removeEngineGroups(parent string) {
+	p.Helper()
+	p.waitFor("the removal of the groups that Podman leaves", func() bool {
+		groups, _ := filepath.Glob("/sys/fs/cgroup/*" + parent)
+		for _, group := range groups {
+			_ = os.Remove(group + "/conmon") // conmon can still be in it
+			_ = os.Remove(group)
+		}
+		return len(groups) == 0
+	})
 }
 
 // jumpClock moves the machine's clock forward, in guests only: other programs of this machine use its clock.
