@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
-	"github.com/candor-project/candor/cmd/candor/internal/texttable"
+	"github.com/candor-project/candor/cpumap"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/internal/texttable"
 	"github.com/candor-project/candor/kube"
 	"github.com/candor-project/candor/kube/apiserver"
 	"github.com/candor-project/candor/kube/podcpu"

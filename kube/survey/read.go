@@ -14,12 +14,12 @@ import (
 
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/podname"
+	"github.com/candor-project/candor/internal/seencpus"
 	"github.com/candor-project/candor/kube/apiserver"
 	"github.com/candor-project/candor/kube/cluster"
 	"github.com/candor-project/candor/kube/nodecpu"
 	"github.com/candor-project/candor/kube/podcpu"
 	"github.com/candor-project/candor/kube/v1alpha1"
-	"github.com/candor-project/candor/view"
 )
 
 // ErrNoDefinitions is the error for a cluster without Candor's CustomResourceDefinitions.
@@ -42,7 +42,7 @@ type Node struct {
 	Problem string       // reason why CPUs is nil
 	// SeenCPUs has the CPUs that a container sees, by container ID. It lacks the containers that see the default number of CPUs of
 	// their class.
-	SeenCPUs map[string]view.Summary
+	SeenCPUs map[string]seencpus.Summary
 
 	uid               types.UID
 	spec              nodeSpec
@@ -147,11 +147,11 @@ func (n *Node) addReport(c *cluster.Cluster, r *v1alpha1.NodeCPU, now time.Time)
 const otherFilesNote = "its /proc and /sys show other CPUs: candor inspect on the node has the reason; usually a restart mounts its view"
 
 // seenIn returns the CPUs that containers of a report see. It skips invalid texts, which no agent writes.
-func seenIn(s *v1alpha1.NodeCPUStatus) map[string]view.Summary {
-	seen := map[string]view.Summary{}
+func seenIn(s *v1alpha1.NodeCPUStatus) map[string]seencpus.Summary {
+	seen := map[string]seencpus.Summary{}
 	for i := range s.Grants {
 		g := &s.Grants[i]
-		if summary, ok := view.ParseSummary(g.Sees); ok {
+		if summary, ok := seencpus.Parse(g.Sees); ok {
 			if g.Class == hybrid.Sensitive.String() && summary.Files > 0 && summary.Affinity != summary.Files {
 				summary.Note = otherFilesNote
 			}

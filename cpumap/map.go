@@ -10,19 +10,19 @@ import (
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/podname"
+	"github.com/candor-project/candor/internal/seencpus"
 	"github.com/candor-project/candor/topology"
-	"github.com/candor-project/candor/view"
 )
 
 // A Map is the data of a drawing: a machine and the grants on it.
 type Map struct {
 	Machine  *topology.Machine
-	Usable   cpuset.Set              // CPUs for containers; other online CPUs are reserved or isolated
-	Grants   []hybrid.Grant          // in order of arrival
-	Shared   hybrid.Milli            // the node's shared time (hybrid.Node.Shared)
-	Names    map[string]podname.Name // names of the containers in pods, by container ID
-	SeenCPUs map[string]view.Summary // CPU counts that containers see, by container ID
-	Tags     *Tags                   // gives a container the same letter in every map; nil: letters in order of arrival
+	Usable   cpuset.Set                  // CPUs for containers; other online CPUs are reserved or isolated
+	Grants   []hybrid.Grant              // in order of arrival
+	Shared   hybrid.Milli                // the node's shared time (hybrid.Node.Shared)
+	Names    map[string]podname.Name     // names of the containers in pods, by container ID
+	SeenCPUs map[string]seencpus.Summary // CPU counts that containers see, by container ID
+	Tags     *Tags                       // gives a container the same letter in every map; nil: letters in order of arrival
 
 	// ForeignUses are the uses of exclusive CPUs by foreign processes.
 	ForeignUses []ForeignUse

@@ -10,7 +10,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/jsonout"
 	"github.com/candor-project/candor/internal/podname"
-	"github.com/candor-project/candor/view"
+	"github.com/candor-project/candor/internal/seencpus"
 )
 
 // A Document is the JSON form of the map. Amounts are in milli-CPU, and CPU sets have the kernel's list format.
@@ -58,7 +58,7 @@ type documentContainer struct {
 	Fractions map[string]hybrid.Milli `json:"fractionsMilli,omitzero"` // absent for a flexible container
 	Quota     hybrid.Milli            `json:"quotaMilli,omitempty"`    // absent without a quota
 	Lost      cpuset.Set              `json:"lost"`                    // CPUs that the container had and the machine no longer has
-	view.Summary
+	seencpus.Summary
 }
 
 // A documentCPU is an online CPU. Socket, NUMA node and core have the kernel's numbers.

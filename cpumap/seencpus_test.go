@@ -9,7 +9,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/golden"
-	"github.com/candor-project/candor/view"
+	"github.com/candor-project/candor/internal/seencpus"
 )
 
 // adopted returns a map of a machine with two CPUs, a sensitive container without a mounted view, a flexible container, a container that has
@@ -19,14 +19,14 @@ func adopted(t testing.TB) *Map {
 	return &Map{
 		Machine: two, Usable: two.Online,
 		Grants: []hybrid.Grant{sensitive("web", "0"), flexible("log", "1", 500), sensitive("ended", "")},
-		SeenCPUs: map[string]view.Summary{
+		SeenCPUs: map[string]seencpus.Summary{
 			"web":   {Affinity: 1, Files: 2, Note: "no view is mounted: restart it to mount the view"},
 			"log":   {Affinity: 1, Files: 2},
 			"ended": {},
 		},
 		Foreign: []Foreign{
-			{Name: "db\x1b[31m", Runtime: "docker", Limit: 500, CPUs: cpuset.MustParse("0-1"), Summary: view.Summary{Affinity: 2, Files: 2}},
-			{Name: "e54fc9a1d947", CPUs: cpuset.MustParse("0"), Summary: view.Summary{Affinity: 1}},
+			{Name: "db\x1b[31m", Runtime: "docker", Limit: 500, CPUs: cpuset.MustParse("0-1"), Summary: seencpus.Summary{Affinity: 2, Files: 2}},
+			{Name: "e54fc9a1d947", CPUs: cpuset.MustParse("0"), Summary: seencpus.Summary{Affinity: 1}},
 		},
 	}
 }

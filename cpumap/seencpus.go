@@ -7,28 +7,28 @@ import (
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/podname"
-	"github.com/candor-project/candor/view"
+	"github.com/candor-project/candor/internal/seencpus"
 )
 
 // A Foreign is a running container that Candor does not manage.
 type Foreign struct {
 	Name string `json:"name"` // display name
 	podname.Parts
-	ID           string       `json:"id"`
-	Runtime      string       `json:"runtime,omitempty"` // absent if it is unknown
-	Group        string       `json:"group"`             // path of the cgroup
-	Limit        hybrid.Milli `json:"limitMilli"`        // 0: no limit
-	CPUs         cpuset.Set   `json:"cpus"`
-	view.Summary              // CPUs that the container sees
+	ID               string       `json:"id"`
+	Runtime          string       `json:"runtime,omitempty"` // absent if it is unknown
+	Group            string       `json:"group"`             // path of the cgroup
+	Limit            hybrid.Milli `json:"limitMilli"`        // 0: no limit
+	CPUs             cpuset.Set   `json:"cpus"`
+	seencpus.Summary              // CPUs that the container sees
 }
 
 // sees returns the CPU counts that a container sees. For a container that is missing from SeenCPUs, such as a planned container,
 // it returns the counts of the class's default view. In a flexible container, the files then show all online CPUs.
-func (m *Map) sees(g *hybrid.Grant) view.Summary {
+func (m *Map) sees(g *hybrid.Grant) seencpus.Summary {
 	if s, isKnown := m.SeenCPUs[g.ID]; isKnown {
 		return s
 	}
-	s := view.Summary{Affinity: g.CPUs.Count(), Files: g.CPUs.Count()}
+	s := seencpus.Summary{Affinity: g.CPUs.Count(), Files: g.CPUs.Count()}
 	if g.Class == hybrid.Flexible {
 		s.Files = m.Machine.Online.Count()
 	}
