@@ -14,8 +14,15 @@ const (
 	maxTries = 3       // attempts: the API server ends a list that takes too long with ResourceExpired
 )
 
+// A Reader reads from an API server. Client is a Reader.
+type Reader interface {
+	// Get reads the object or list at a path of the API, such as "/api/v1/nodes?limit=500". If the API server refuses the call, the error
+	// is a StatusError of Kubernetes' package errors.
+	Get(ctx context.Context, path string, into any) error
+}
+
 // List reads all objects at a path of the API, page by page.
-func List[T any](ctx context.Context, c *Client, path string) (all []T, err error) {
+func List[T any](ctx context.Context, c Reader, path string) (all []T, err error) {
 	for range maxTries {
 		if all, err = list[T](ctx, c, path); !apierrors.IsResourceExpired(err) {
 			break
@@ -24,7 +31,7 @@ func List[T any](ctx context.Context, c *Client, path string) (all []T, err erro
 	return all, err
 }
 
-func list[T any](ctx context.Context, c *Client, path string) (all []T, err error) {
+func list[T any](ctx context.Context, c Reader, path string) (all []T, err error) {
 	next := ""
 	for {
 		var page struct {

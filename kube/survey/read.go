@@ -76,7 +76,7 @@ var nodeCPUsPath = "/apis/" + v1alpha1.GroupVersion.String() + "/" + v1alpha1.No
 
 // Read reads the reports, the nodes and the pods. It reads the reports before the pods. So the list of pods contains each pod
 // that is bound after the reports were read, and Read adds such a pod to its node.
-func Read(ctx context.Context, c *apiserver.Client) (*Survey, error) {
+func Read(ctx context.Context, c apiserver.Reader) (*Survey, error) {
 	reports, err := apiserver.List[v1alpha1.NodeCPU](ctx, c, nodeCPUsPath)
 	if apierrors.IsNotFound(err) {
 		return nil, ErrNoDefinitions
