@@ -34,6 +34,11 @@ KUBERNETES := v1.37.1
 scheduler: ## build bin/candor-scheduler (1 minute the first time)
 	cd kube/scheduler && CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '-X k8s.io/component-base/version.gitVersion=$(KUBERNETES)+candor' -o ../../bin/candor-scheduler ./cmd/candor-scheduler
 
+.PHONY: kubectl-candor
+PLUGIN := github.com/candor-project/candor/kube/kubectl-candor/command
+kubectl-candor: ## build bin/kubectl-candor, a plugin of kubectl (2 minutes the first time)
+	cd kube/kubectl-candor && CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '-X $(PLUGIN).Version=$(VERSION)' -o ../../bin/kubectl-candor ./cmd/kubectl-candor
+
 demo: build ## show programs that see their own CPUs, on this machine (root)
 	scripts/demo.sh bin/candor
 
@@ -191,6 +196,7 @@ test-go: ## go test on this machine
 	scripts/go-test.sh -count=1 -timeout=30m $(PARALLEL)
 	scripts/go-test.sh -count=1 -p 1 -timeout=30m $(SERIAL)
 	cd e2e/containerd && ../../scripts/go-test.sh -count=1 -timeout=30m ./...
+	cd kube/kubectl-candor && ../../scripts/go-test.sh -count=1 -timeout=10m ./...
 
 # By default, a process under the race detector waits a second at its exit for reports of other threads.
 test-race: export GORACE += atexit_sleep_ms=10
@@ -199,6 +205,7 @@ test-race: export CANDOR_KEEP_OPEN = 1
 test-race: ## test the packages with goroutines under the race detector
 	scripts/go-test.sh -count=1 -race -short -timeout=20m $(filter-out $(SERIAL),$(RACE_LIST))
 	scripts/go-test.sh -count=1 -p 1 -race -short -timeout=20m $(filter $(SERIAL),$(RACE_LIST))
+	cd kube/kubectl-candor && ../../scripts/go-test.sh -count=1 -race -short -timeout=20m ./...
 
 fuzz: ## every fuzz target, for FUZZTIME each
 	@scripts/fuzz.sh $(FUZZTIME)
@@ -209,9 +216,9 @@ test-guest: test-deps ## the kernel's tests again in guests: 32 CPUs, cgroup v2 
 test-guest-all: test-deps ## test every package in every guest, before a release (over an hour)
 	CANDOR_GUEST=1 CANDOR_GUEST_PACKAGES="topology view cgroup host cmd/candor/internal/audit cmd/candor/internal/setup e2e" $(GO) test -count=1 -timeout=3h ./e2e/guest
 
-test-kubelet: test-deps scheduler ## test candor nri with a kubelet, an API server and candor-scheduler (first build: 9 minutes)
+test-kubelet: test-deps scheduler kubectl-candor ## test candor nri and kubectl candor with a kubelet, an API server and candor-scheduler (first build: 9 minutes)
 	kubelet=$$(scripts/kubelet.sh) && apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && \
-	cd e2e/containerd && CANDOR_KUBELET=$$kubelet CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd CANDOR_SCHEDULER=$(CURDIR)/bin/candor-scheduler $(GO) test -count=1 -run TestKubelet -v .
+	cd e2e/containerd && CANDOR_KUBELET=$$kubelet CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd CANDOR_SCHEDULER=$(CURDIR)/bin/candor-scheduler CANDOR_PLUGIN=$(CURDIR)/bin/kubectl-candor $(GO) test -count=1 -run TestKubelet -v .
 
 test-engines: test-deps ## test with CRI-O, a new Docker with compose, and nerdctl 2 (long first build)
 	engines=$$(scripts/engines.sh) && export PATH="$$engines:$$PATH" DOCKER_CONFIG="$$engines/config" && \
@@ -226,10 +233,11 @@ test-hostile: test-deps ## run the heavy attacks of e2e/hostile and e2e/containe
 
 .PHONY: e2e-kubernetes
 
-e2e-kubernetes: ## test CRDs, policies, reports, helm upgrade and candor-scheduler with kube-apiserver and etcd (first build: 6 minutes, 3 GB of build cache)
+e2e-kubernetes: ## test CRDs, policies, reports, helm upgrade, candor-scheduler and kubectl candor with kube-apiserver and etcd (first build: 6 minutes, 3 GB of build cache)
 	cd kube/scheduler && $(GO) vet ./...
 	apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && \
 		export CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd && $(GO) test -count=1 -timeout 20m -v ./e2e/kubernetes && \
+		$(GO) test -C kube/kubectl-candor -count=1 -timeout 10m -v ./remote && \
 		cd kube/scheduler && $(GO) test -count=1 -timeout 20m -v ./...
 
 .PHONY: cost-kubernetes

@@ -8,16 +8,27 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
-// candorAt runs candor with a kubeconfig and returns its output.
-func candorAt(t *testing.T, kubeconfig string, args ...string) (out string, code int) {
+// buildPlugin builds kubectl-candor once for all tests.
+var buildPlugin = sync.OnceValue(func() error {
+	build := exec.Command("go", "build", "-o", plane.path("kubectl-candor"), "./cmd/kubectl-candor")
+	build.Dir, build.Env = "../../kube/kubectl-candor", append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
+})
+
+// kubectlCandor runs kubectl candor with a kubeconfig and returns its output.
+func kubectlCandor(t *testing.T, kubeconfig string, args ...string) (out string, code int) {
 	t.Helper()
-	if err := buildCandor(); err != nil {
+	if err := buildPlugin(); err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(plane.path("candor"), args...)
+	c := exec.Command(plane.path("kubectl-candor"), args...)
 	c.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	text, err := c.CombinedOutput()
 	if err != nil && c.ProcessState == nil {
@@ -38,10 +49,10 @@ func kubeconfigOf(t *testing.T, p *controlPlane, user string) string {
 	return file
 }
 
-// planned returns the node that candor plan finds for a pending pod of the namespace spark, and the CPUs of its container app there.
+// planned returns the node that kubectl candor plan finds for a pending pod of the namespace spark, and the CPUs of its container app there.
 func planned(t *testing.T, p *controlPlane, pod string) (node, cpus string) {
 	t.Helper()
-	out, code := candorAt(t, kubeconfigOf(t, p, "token: "+adminToken), "plan", "--cluster", "--pod", pod, "-o", "json")
+	out, code := kubectlCandor(t, kubeconfigOf(t, p, "token: "+adminToken), "plan", pod, "-o", "json")
 	var answer struct {
 		Node  string
 		Nodes []struct{ Containers []struct{ Name, CPUs string } }
@@ -73,7 +84,7 @@ func TestPlanFromOutside(t *testing.T) {
 		"token: " + adminToken + ", as: someone, as-groups: ['system:masters']",
 		"exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: '" + login + "'}",
 	} {
-		out, code := candorAt(t, kubeconfigOf(t, p, user), "map", "--cluster")
+		out, code := kubectlCandor(t, kubeconfigOf(t, p, user), "map")
 		for _, want := range []string{"Node outside: 2 sockets · 2 NUMA nodes", "Node without-candor: no Candor on node", "/app"} {
 			if code != 0 || !strings.Contains(out, want) {
 				t.Errorf("%s: %d %s\nwant %s", user, code, out, want)
@@ -81,7 +92,7 @@ func TestPlanFromOutside(t *testing.T) {
 		}
 	}
 	p.must(t, "PUT", "/api/v1/nodes/outside/status", []byte(`{"metadata":{"name":"outside"},"status":{"allocatable":{"cpu":"64","memory":"64Gi","pods":"250"}}}`))
-	out, code := candorAt(t, kubeconfigOf(t, p, "token: "+adminToken), "plan", "--cluster", "--cpu", "3500m", "--memory", "1Gi")
+	out, code := kubectlCandor(t, kubeconfigOf(t, p, "token: "+adminToken), "plan", "--cpu", "3500m", "--memory", "1Gi")
 	t.Log("\n" + out)
 	for _, want := range []string{"Pod spark/planned: app sensitive, limit 3500m\n", "NODE ", "outside ", "CPUs 1-2,33,34:500m", "without-candor  -      -                 -      Insufficient cpu\n", "\nIt goes to "} {
 		if code != 0 || !strings.Contains(out, want) {
@@ -89,10 +100,11 @@ func TestPlanFromOutside(t *testing.T) {
 		}
 	}
 	for user, want := range map[string]string{
-		"token: wrong":                           "Unauthorized",
-		"token: " + adminToken + ", as: someone": `nodecpus.candor.dev is forbidden: User "someone" cannot list resource "nodecpus"`,
+		"token: wrong": "Unauthorized",
+		"exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: /none}": "/none",
+		"token: " + adminToken + ", as: someone":                                                      `nodecpus.candor.dev is forbidden: User "someone" cannot list resource "nodecpus"`,
 	} {
-		out, code := candorAt(t, kubeconfigOf(t, p, user), "map", "--cluster")
+		out, code := kubectlCandor(t, kubeconfigOf(t, p, user), "map")
 		if code != 1 || !strings.Contains(out, want) || strings.Count(out, "\n") != 1 || strings.Contains(out, adminToken) {
 			t.Errorf("%s: %d %s\nwant %s", user, code, out, want)
 		}
