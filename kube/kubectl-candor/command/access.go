@@ -52,11 +52,17 @@ func (a *access) config() (*rest.Config, error) {
 	if err != nil {
 		return nil, &inputError{err}
 	}
+	if config.Host == noCluster && *a.flags.APIServer == "" {
+		return nil, badInput("no kubeconfig; use --kubeconfig FILE, or kubectl config use-context NAME")
+	}
 	// The API server divides its capacity among the users. The client's own limit would only delay large clusters.
 	config.QPS, config.UserAgent = -1, "kubectl-candor/"+versionString()
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
 	return config, nil
 }
+
+// noCluster is the address that kubectl uses without a kubeconfig.
+const noCluster = "http://localhost:8080"
 
 // connect returns the cluster, after a call that shows that the API server accepts the credentials.
 func (a *access) connect(ctx context.Context) (*cluster, error) {
@@ -135,7 +141,11 @@ func (c *cluster) Get(ctx context.Context, path string, into any) error {
 func (c *cluster) get(ctx context.Context, path string, into any, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	text, err := c.rest.Get().RequestURI(path).Do(ctx).Raw()
+	result := c.rest.Get().RequestURI(path).Do(ctx)
+	if err := result.Error(); err != nil { // unlike Raw, with the API server's reason
+		return err
+	}
+	text, err := result.Raw()
 	if err != nil {
 		return err
 	}

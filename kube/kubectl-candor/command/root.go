@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 )
 
 // Version and Image are set by the linker. Version is the version of this program. Image is the image of candor of the same version.
@@ -112,6 +113,8 @@ func Run(args []string, in io.Reader, out, errOut io.Writer) int {
 }
 
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+	klog.LogToStderr(false) // client-go logs each attempt; the error of the command has the reason
+	klog.SetOutput(io.Discard)
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetIn(in)

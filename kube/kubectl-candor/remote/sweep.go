@@ -35,16 +35,16 @@ const (
 	checkInterval = 500 * time.Millisecond
 )
 
-// runPods runs the job in a pod on each of the nodes, and deletes the pods. An error is about all nodes.
+// runPods runs the job in a pod on each of the nodes, and deletes the pods. An error is about all nodes. If ctx ends, runPods returns nil.
 func (r *running) runPods(ctx context.Context, nodes []string) error {
 	s := &sweep{running: r, run: strings.ToLower(rand.Text()[:10]), nodes: nodes, reading: map[string]bool{}}
 	defer s.deleteAll(ctx)
 	defer s.wait.Wait()
-	ctx, cancel := context.WithCancelCause(ctx)
+	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	pods := s.watch(ctx)
+	pods := s.watch(inner, cancel)
 	creating := make(chan error, 1)
-	go func() { creating <- s.createAll(ctx) }()
+	go func() { creating <- s.createAll(inner) }()
 	check := time.NewTicker(checkInterval)
 	defer check.Stop()
 	known := map[string]*corev1.Pod{} // by node
@@ -52,22 +52,24 @@ func (r *running) runPods(ctx context.Context, nodes []string) error {
 		select {
 		case p := <-pods:
 			known[p.Spec.NodeName] = p
-			s.update(ctx, p)
+			s.update(inner, p)
 		case <-check.C:
 			if !isCreating {
 				s.giveUp(known)
 			}
 		case err := <-creating:
-			if isCreating = false; err != nil {
-				cancel(err)
+			if err != nil {
 				return err
 			}
-			s.created = time.Now()
-		case <-ctx.Done():
+			isCreating, s.created = false, time.Now()
+		case <-inner.Done():
 			if isCreating {
-				<-creating // a pod that is created later would not be deleted
+				<-creating // deleteAll would not find a pod that is created later
 			}
-			return nil
+			if ctx.Err() != nil {
+				return nil
+			}
+			return context.Cause(inner)
 		}
 	}
 	return nil
@@ -78,16 +80,16 @@ func (s *sweep) missing() bool {
 	return slices.ContainsFunc(s.nodes, func(node string) bool { return !s.hasAnswer(node) })
 }
 
-// createAll creates the pods, atOnce at the same time. It ends with the first error that all pods would have.
+// createAll creates the pods, atOnce at the same time. It ends with the first error that all pods would have, or when ctx ends.
 func (s *sweep) createAll(ctx context.Context) error {
-	next := make(chan string)
-	ctx, cancel := context.WithCancelCause(ctx)
+	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	next := make(chan string)
 	var wait sync.WaitGroup
 	for range min(atOnce, len(s.nodes)) {
 		wait.Go(func() {
 			for node := range next {
-				if err := s.create(ctx, node); err != nil {
+				if err := s.create(inner, node); err != nil {
 					cancel(err)
 				}
 			}
@@ -96,15 +98,15 @@ func (s *sweep) createAll(ctx context.Context) error {
 	for _, node := range s.nodes {
 		select {
 		case next <- node:
-		case <-ctx.Done():
+		case <-inner.Done():
 		}
 	}
 	close(next)
 	wait.Wait()
-	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		return err
+	if ctx.Err() != nil {
+		return nil
 	}
-	return nil
+	return context.Cause(inner)
 }
 
 // create creates the pod of a node. A call that has started is not interrupted, so that deleteAll finds its pod.
@@ -128,8 +130,9 @@ func (s *sweep) create(ctx context.Context, node string) error {
 	return nil
 }
 
-// watch sends each state of the pods of the sweep. The informer repeats the list if a watch breaks off.
-func (s *sweep) watch(ctx context.Context) <-chan *corev1.Pod {
+// watch sends each state of the pods of the sweep. The informer repeats the list if a watch breaks off. If the API server forbids the list or
+// the watch, watch calls fail.
+func (s *sweep) watch(ctx context.Context, fail context.CancelCauseFunc) <-chan *corev1.Pod {
 	pods := make(chan *corev1.Pod)
 	factory := informers.NewSharedInformerFactoryWithOptions(s.cluster.client, 0, informers.WithNamespace(s.job.Pods.Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = runLabel + "=" + s.run }))
@@ -150,6 +153,11 @@ func (s *sweep) watch(ctx context.Context) <-chan *corev1.Pod {
 				s.answer(Answer{Node: p.Spec.NodeName, Err: errors.New("another program deleted the pod")})
 			}
 		},
+	})
+	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { // fails only after the start
+		if apierrors.IsForbidden(err) {
+			fail(err)
+		}
 	})
 	factory.Start(ctx.Done())
 	return pods
