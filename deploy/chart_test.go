@@ -86,7 +86,7 @@ func render(t *testing.T, more string) string {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	for _, name := range []string{"serviceaccount.yaml", "configmap.yaml", "servicemonitor.yaml", "ledger.yaml", "daemonset.yaml", "publish.yaml", "restrictions.yaml", "scheduler-rights.yaml", "scheduler.yaml"} {
+	for _, name := range []string{"serviceaccount.yaml", "configmap.yaml", "servicemonitor.yaml", "ledger.yaml", "daemonset.yaml", "publish.yaml", "restrictions.yaml", "scheduler-rights.yaml", "scheduler.yaml", "user-roles.yaml"} {
 		var text bytes.Buffer
 		if err := all.ExecuteTemplate(&text, name, data); err != nil {
 			t.Fatal(err)
