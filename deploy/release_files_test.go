@@ -138,7 +138,7 @@ func checkPlugin(t *testing.T, dist string) {
 				Selector         struct {
 					MatchLabels struct{ OS, Arch string } `yaml:"matchLabels"`
 				}
-				Files            []struct{ From, To string }
+				Files []struct{ From, To string }
 			}
 		}
 	}
