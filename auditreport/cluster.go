@@ -11,7 +11,7 @@ import (
 
 // A Cluster is the audit of all nodes of a cluster.
 type Cluster struct {
-	Nodes      []Node      `json:"nodes"`      // in the order of Builder.Add
+	Nodes      []Node      `json:"nodes"`      // by name
 	Namespaces []Namespace `json:"namespaces"` // the most throttled time first
 	Containers []Container `json:"containers"` // the most throttled time first
 }
@@ -40,15 +40,19 @@ type Namespace struct {
 
 // A Builder collects the output of candor audit --all -o json on several nodes. The zero value is ready to use.
 type Builder struct {
+	// All includes the containers whose CPU count equals their limit. They always count in the sums.
+	All bool
+
 	nodes      []Node
 	containers []Container
+	namespaces map[string]*Namespace
 }
 
 // ErrNotRead is the problem of a node whose output is not the output of candor audit.
 var ErrNotRead = errors.New("the output is not the JSON of candor audit")
 
-// Add adds the output of a node, or the error for which it has none. pod is the pod (namespace/name) in which candor ran; Add omits the
-// containers of this pod.
+// Add adds the output of a node, or the error for which it has none. pod is the pod (namespace/name) in which candor ran; Add
+// omits the containers of this pod.
 func (b *Builder) Add(node, pod string, output []byte, err error) {
 	n := Node{Name: node}
 	var rows []Row
@@ -57,22 +61,43 @@ func (b *Builder) Add(node, pod string, output []byte, err error) {
 	}
 	if err != nil {
 		n.Problem = err.Error()
-		b.nodes = append(b.nodes, n)
-		return
 	}
 	for i := range rows {
 		r := &rows[i]
-		if pod != "" && r.Namespace+"/"+r.Pod == pod {
+		if err != nil || pod != "" && r.Namespace+"/"+r.Pod == pod {
 			continue
 		}
 		n.Containers++
-		b.containers = append(b.containers, Container{node, *r})
+		b.count(r)
+		if b.All || r.Differs {
+			b.containers = append(b.containers, Container{node, *r})
+		}
 	}
 	b.nodes = append(b.nodes, n)
 }
 
-// parse reads the output of candor audit -o json. It accepts fields of later versions. A number that candor does not print is an error,
-// because sums could then be wrong.
+// count adds a container to the sum of its namespace.
+func (b *Builder) count(r *Row) {
+	n := b.namespaces[r.Namespace]
+	if n == nil {
+		if b.namespaces == nil {
+			b.namespaces = map[string]*Namespace{}
+		}
+		n = &Namespace{Namespace: r.Namespace}
+		b.namespaces[r.Namespace] = n
+	}
+	n.Containers++
+	n.ThrottledTime += r.ThrottledTime
+	if r.Differs {
+		n.Differing++
+	}
+	if r.Gain == Likely {
+		n.Likely++
+	}
+}
+
+// parse reads the output of candor audit -o json. It accepts fields of later versions. A number that candor does not print is an
+// error, because sums could then be wrong.
 func parse(output []byte) ([]Row, error) {
 	var rows []Row
 	if err := json.Unmarshal(output, &rows); err != nil || rows == nil {
@@ -90,42 +115,17 @@ func parse(output []byte) ([]Row, error) {
 // Cluster returns the audit of the nodes.
 func (b *Builder) Cluster() *Cluster {
 	c := &Cluster{Nodes: append([]Node{}, b.nodes...), Namespaces: []Namespace{}, Containers: append([]Container{}, b.containers...)}
+	slices.SortStableFunc(c.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortStableFunc(c.Containers, func(a, b Container) int {
 		return cmp.Or(cmp.Compare(b.ThrottledTime, a.ThrottledTime), strings.Compare(a.Node, b.Node), strings.Compare(a.Name, b.Name))
 	})
-	at := map[string]int{}
-	for i := range c.Containers {
-		r := &c.Containers[i]
-		index, isKnown := at[r.Namespace]
-		if !isKnown {
-			index = len(c.Namespaces)
-			at[r.Namespace] = index
-			c.Namespaces = append(c.Namespaces, Namespace{Namespace: r.Namespace})
-		}
-		c.Namespaces[index].add(&r.Row)
+	for _, n := range b.namespaces {
+		c.Namespaces = append(c.Namespaces, *n)
 	}
-	slices.SortStableFunc(c.Namespaces, func(a, b Namespace) int {
+	slices.SortFunc(c.Namespaces, func(a, b Namespace) int {
 		return cmp.Or(cmp.Compare(b.ThrottledTime, a.ThrottledTime), cmp.Compare(b.Differing, a.Differing), strings.Compare(a.Namespace, b.Namespace))
 	})
 	return c
-}
-
-func (n *Namespace) add(r *Row) {
-	n.Containers++
-	n.ThrottledTime += r.ThrottledTime
-	if r.Differs {
-		n.Differing++
-	}
-	if r.Gain == Likely {
-		n.Likely++
-	}
-}
-
-// OnlyDiffering returns the audit without the containers whose CPU count equals their limit. The sums do not change.
-func (c *Cluster) OnlyDiffering() *Cluster {
-	only := *c
-	only.Containers = slices.DeleteFunc(slices.Clone(c.Containers), func(r Container) bool { return !r.Differs })
-	return &only
 }
 
 // Total returns the sum over all namespaces. Its Namespace is "".

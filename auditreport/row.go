@@ -18,8 +18,8 @@ const (
 	No     Gain = "no"
 )
 
-// A Row is the row of a container in the output of candor audit. Scripts depend on its JSON form, which docs/audit.md describes field by
-// field.
+// A Row is the row of a container in the output of candor audit. Scripts depend on its JSON form, which docs/audit.md describes
+// field by field.
 type Row struct {
 	Name             string       `json:"name"`
 	podname.Parts                 // absent if the container has no name beside its ID

@@ -15,8 +15,8 @@ func (f movedFlag) Set(string) error {
 	return errors.New("nodes of a cluster: use " + f.to + " (docs/kubectl.md)")
 }
 
-// addMovedFlags adds flags for clusters, which only kubectl candor has. They are hidden, and their error names the command of kubectl candor
-// that replaces them. A name of a single letter is a short name.
+// addMovedFlags adds flags for clusters, which only kubectl candor has. They are hidden, and their error names the command of
+// kubectl candor that replaces them. A name of a single letter is a short name.
 func addMovedFlags(cmd *cobra.Command, to string, names map[string]string) {
 	for name, short := range names {
 		f := cmd.Flags().VarPF(movedFlag{to}, name, short, "moved to "+to)

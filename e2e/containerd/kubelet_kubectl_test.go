@@ -17,7 +17,8 @@ const (
 	nodeIP    = "192.0.2.1" // of the loopback device: a kubelet refuses an address of 127.0.0.0/8
 	candorLab = "lab.local/candor:1"
 
-	// A network plugin that does nothing: the pods of the test have the network of the machine, but a node is ready only with a network.
+	// A network plugin that does nothing: the pods of the test have the network of the machine, but a node is ready only with a
+	// network.
 	cniConfig = `{"cniVersion":"1.0.0","name":"lab","plugins":[{"type":"nothing"}]}`
 	cniPlugin = "#!/bin/sh\n[ \"$CNI_COMMAND\" != VERSION ] || echo '{\"cniVersion\":\"1.0.0\",\"supportedVersions\":[\"1.0.0\"]}'\n"
 )
@@ -151,8 +152,8 @@ const agentPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"candor-age
 	"command":["/bin/sh","-c","sleep 1000000"],"args":["nri"],"securityContext":{"runAsUser":0,"capabilities":{"add":["SYS_PTRACE"]}},
 	"volumeMounts":[{"name":"cgroup","mountPath":"/sys/fs/cgroup","readOnly":true}]}],"volumes":[{"name":"cgroup","hostPath":{"path":"/sys/fs/cgroup"}}]}}`
 
-// TestKubeletKubectl: kubectl candor audit with a real kubelet, which serves logs and exec. Before the installation, it runs candor in a
-// pod; on a node with an agent, in the agent's container. No pod is left, also after Ctrl-C.
+// TestKubeletKubectl: kubectl candor audit with a real kubelet, which serves logs and exec. Before the installation, it runs
+// candor in a pod; on a node with an agent, in the agent's container. No pod is left, also after Ctrl-C.
 func TestKubeletKubectl(t *testing.T) {
 	p := newPlugin(t)
 	p.api.makePod("web", "node", limited("app", 1000))

@@ -13,8 +13,8 @@ type Source struct {
 	Value string `json:"value"`
 }
 
-// Sources returns the sources that have a value for a setting of a container, in order of precedence. Of the profiles, the profile with the
-// strictest value comes first. The value of the first source counts.
+// Sources returns the sources that have a value for a setting of a container, in order of precedence. Of the profiles, the
+// profile with the strictest value comes first. The value of the first source counts.
 func Sources(setting string, p *Pod, c Container, profiles []Profile, namespace, defaults Values) (sources []Source) {
 	for _, key := range []string{kube.ContainerKey(setting, c.Name), kube.PodKey(setting)} {
 		if value, ok := p.Annotations[key]; ok {

@@ -30,8 +30,9 @@ func (r *Replicas) Total() (total int) {
 	return total
 }
 
-// Replicas places n replicas of a pod one after the other, each on its best node, and records them in the survey. It does not know rules
-// between the replicas, such as anti-affinity and topology spread constraints. beside are the settings from sources outside of the pod.
+// Replicas places n replicas of a pod one after the other, each on its best node, and records them in the survey. It does not
+// know rules between the replicas, such as anti-affinity and topology spread constraints. beside are the settings from sources
+// outside of the pod.
 func (s *Survey) Replicas(p *podcpu.Pod, beside podcpu.Context, n int) (*Replicas, error) {
 	counts := make([]int, len(s.Nodes))
 	candidates := make([]Candidate, len(s.Nodes))

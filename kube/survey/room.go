@@ -7,11 +7,11 @@ import (
 
 // Room is the free CPU of a node.
 type Room struct {
-	// Free is the CPU that no pod has requested: the node's allocatable CPU minus the requests of its pods. It is negative on an overcommitted
-	// node.
+	// Free is the CPU that no pod has requested: the node's allocatable CPU minus the requests of its pods. It is negative on an
+	// overcommitted node.
 	Free hybrid.Milli
-	// Whole is the largest number of CPUs of a sensitive container that fits now, with a whole number of CPUs as its limit. It is at most
-	// Free. 0 without a report.
+	// Whole is the largest number of CPUs of a sensitive container that fits now, with a whole number of CPUs as its limit. It is
+	// at most Free. 0 without a report.
 	Whole int
 	// Shared is the shared time of the node's sensitive containers (hybrid.Node.Shared).
 	Shared hybrid.Milli
@@ -44,8 +44,8 @@ func (s *Survey) Room(n *Node) Room {
 	return r
 }
 
-// Fits returns how many sensitive containers with a limit fit on a node at the same time, at most most. Each is strict, and requests its
-// limit. 0 without a report.
+// Fits returns how many sensitive containers with a limit fit on a node at the same time, at most most. Each is strict, and
+// requests its limit. 0 without a report.
 func (s *Survey) Fits(n *Node, limit hybrid.Milli, most int) (count int) {
 	node := s.cluster.Node(n.Name)
 	if n.CPUs == nil || node == nil || limit <= 0 {

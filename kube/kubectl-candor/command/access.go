@@ -88,7 +88,8 @@ const (
 	programTimeout = time.Minute // with an exec plugin, which can open a browser
 )
 
-// login calls the API server once. An exec plugin of the kubeconfig runs during this call, and client-go waits for it without a limit.
+// login calls the API server once. An exec plugin of the kubeconfig runs during this call, and client-go waits for it without a
+// limit.
 func login(ctx context.Context, c *cluster, config *rest.Config) error {
 	limit := loginTimeout
 	if config.ExecProvider != nil {

@@ -46,7 +46,8 @@ Nodes without answer (2):
 	}
 }
 
-// TestDiagnosis: nodes with the same finding share a row, the worst first. A failed check and a node without an answer are errors.
+// TestDiagnosis: nodes with the same finding share a row, the worst first. A failed check and a node without an answer are
+// errors.
 func TestDiagnosis(t *testing.T) {
 	const checks = `{"checks":[{"id":"nri-timeout","status":"warning","found":"2 s","next":"set it to 5 s"},{"id":"cpus","status":"ok","found":"64"},{"id":"x","status":"new"}]}`
 	d := newDiagnosis(4)

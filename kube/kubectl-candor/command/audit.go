@@ -108,9 +108,11 @@ func (f *auditFlags) run(cmd *cobra.Command, a *access) error {
 	if err != nil {
 		return err
 	}
+	report := auditreport.Builder{All: f.all}
 	job := &remote.Job{
 		Args: []string{"audit", "--all", "-o", "json", "--helpers", f.helpers.String()}, NeedsStateDir: true,
 		MaxOutput: maxAudit, Timeout: answerTime + f.helpers,
+		Receive: func(a *remote.Answer) { report.Add(a.Node, a.Pod, a.Output, a.Err) },
 	}
 	if needsPods(nodes, agents) && !f.noPods {
 		if f.image == "" {
@@ -122,12 +124,12 @@ func (f *auditFlags) run(cmd *cobra.Command, a *access) error {
 		}
 	}
 	end := showProgress(cmd.ErrOrStderr(), job, len(nodes))
-	answers, err := c.Remote.Run(ctx, nodes, agents, job)
+	_, err = c.Remote.Run(ctx, nodes, agents, job)
 	end()
 	if err := errors.Join(err, context.Cause(ctx)); err != nil {
 		return withRights(err)
 	}
-	r := auditOf(answers)
+	r := report.Cluster()
 	if err := f.write(cmd, r); err != nil {
 		return err
 	}
@@ -144,22 +146,9 @@ func needsPods(nodes []remote.Node, agents map[string]remote.Agent) bool {
 	return false
 }
 
-// auditOf reads the answers of candor audit.
-func auditOf(answers []remote.Answer) *auditreport.Cluster {
-	var b auditreport.Builder
-	for i := range answers {
-		at := &answers[i]
-		b.Add(at.Node, at.Pod, at.Output, at.Err)
-	}
-	return b.Cluster()
-}
-
 // write writes the report in the output format.
 func (f *auditFlags) write(cmd *cobra.Command, r *auditreport.Cluster) error {
 	out := cmd.OutOrStdout()
-	if !f.all {
-		r = r.OnlyDiffering()
-	}
 	switch f.output.value {
 	case "json":
 		return jsonout.Write(out, r)

@@ -61,7 +61,8 @@ func textOptions(color string) cpumap.TextOptions {
 	return o
 }
 
-// tableWidth returns the maximum width of a table: the width of the terminal, or 0 (unlimited) with -o wide and without a terminal.
+// tableWidth returns the maximum width of a table: the width of the terminal, or 0 (unlimited) with -o wide and without a
+// terminal.
 func tableWidth(output *choice) int {
 	if output.value == "wide" {
 		return 0

@@ -97,8 +97,8 @@ metadata: {name: spark}
 spec: {images: ["spark/*"], class: sensitive, topology: single-numa}
 `
 
-// TestProfileTest: the settings that a profile changes, for pending and running pods. The settings that the scheduler has written into a
-// pod do not hide the change: the pod's template does not have them.
+// TestProfileTest: the settings that a profile changes, for pending and running pods. The settings that the scheduler has written
+// into a pod do not hide the change: the pod's template does not have them.
 func TestProfileTest(t *testing.T) {
 	objects := testCluster(t)
 	spark := []object{{"name": "app", "image": "spark/executor", "resources": object{"limits": object{"cpu": "1"}}}}

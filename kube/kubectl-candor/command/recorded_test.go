@@ -7,8 +7,8 @@ import (
 	"github.com/candor-project/candor/internal/golden"
 )
 
-// TestRecordedJSON compares the names and types of the fields in the JSON of the commands with the record. Scripts depend on them. go test
-// -update adds new fields to a record, and removes none.
+// TestRecordedJSON compares the names and types of the fields in the JSON of the commands with the record. Scripts depend on
+// them. go test -update adds new fields to a record, and removes none.
 func TestRecordedJSON(t *testing.T) {
 	objects := testCluster(t)
 	const deployment = `{"kind":"Deployment","metadata":{"name":"d"},"spec":{"template":{"metadata":{"annotations":{"candor.dev/class":"sensitive"}},

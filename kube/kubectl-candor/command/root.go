@@ -14,7 +14,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Version and Image are set by the linker. Version is the version of this program. Image is the image of candor of the same version.
+// Version and Image are set by the linker. Version is the version of this program. Image is the image of candor of the same
+// version.
 var (
 	Version = ""
 	Image   = ""
@@ -90,8 +91,8 @@ func add(root *cobra.Command, group string, commands ...*cobra.Command) {
 	}
 }
 
-// Run executes a command line, and returns the exit code: 0, 1 if the command failed, 2 for bad input, or 128 plus the number of the
-// signal that ended the command.
+// Run executes a command line, and returns the exit code: 0, 1 if the command failed, 2 for bad input, or 128 plus the number of
+// the signal that ended the command.
 func Run(args []string, in io.Reader, out, errOut io.Writer) int {
 	signals := make(chan os.Signal, 1)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {

@@ -11,15 +11,15 @@ import (
 	"github.com/candor-project/candor/kube/podcpu"
 )
 
-// templates are the annotations of pod templates, by the UID of the workload. candor-scheduler writes all settings of a pod into the pod's
-// annotations, so a running pod does not show which of them its author has set. The template does.
+// templates are the annotations of pod templates, by the UID of the workload. candor-scheduler writes all settings of a pod into
+// the pod's annotations, so a running pod does not show which of them its author has set. The template does.
 type templates map[string]map[string]string
 
 // workloads are the resources whose pods have a template.
 var workloads = []string{"apps/v1/replicasets", "apps/v1/statefulsets", "apps/v1/daemonsets", "batch/v1/jobs"}
 
-// readTemplates reads the templates of a namespace. Without the right to read a resource, its pods count with all of their annotations,
-// and a note says so.
+// readTemplates reads the templates of a namespace. Without the right to read a resource, its pods count with all of their
+// annotations, and a note says so.
 func readTemplates(ctx context.Context, c apiserver.Reader, namespace string) (templates, []string) {
 	all, notes := templates{}, []string{}
 	for _, w := range workloads {
@@ -41,7 +41,8 @@ func readTemplates(ctx context.Context, c apiserver.Reader, namespace string) (t
 	return all, notes
 }
 
-// restore removes the settings from a pod's annotations that its template does not have. It does not change a pod without a template.
+// restore removes the settings from a pod's annotations that its template does not have. It does not change a pod without a
+// template.
 func (t templates) restore(p *podcpu.Pod) {
 	for _, owner := range p.Metadata.Owners {
 		template, isKnown := t[owner.UID]

@@ -105,7 +105,7 @@ func explain(ctx context.Context, a *access, c *cluster, name string) (*explanat
 	}
 	e := &explanation{
 		Namespace: p.Metadata.Namespace, Pod: p.Metadata.Name, Phase: p.Status.Phase, Node: p.Spec.NodeName, Scheduler: facts.Spec.SchedulerName,
-		Notes: append([]string{}, beside.Notes...), Unread: []string{},
+		Containers: []containerWhy{}, Notes: append([]string{}, beside.Notes...), Unread: []string{},
 	}
 	asked, err := podcpu.Read(p, beside.Context)
 	if err != nil {

@@ -30,8 +30,9 @@ const agentContainer = "candor"
 
 // Agents returns the agents of the cluster, by node. namespace is the namespace of the agents; "" searches all namespaces.
 //
-// Any user can set the label of the agents. Agents only accepts pods of a DaemonSet with hostPID, which the PodSecurity levels baseline
-// and restricted forbid. If several namespaces have such pods, Agents returns an error, and the user has to name the namespace.
+// Any user can set the label of the agents. Agents only accepts pods of a DaemonSet with hostPID, which the PodSecurity levels
+// baseline and restricted forbid. If several namespaces have such pods, Agents returns an error, and the user has to name the
+// namespace.
 func (c *Cluster) Agents(ctx context.Context, namespace string) (map[string]Agent, error) {
 	agents, found := map[string]Agent{}, map[string]bool{}
 	list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

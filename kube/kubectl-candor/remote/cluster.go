@@ -15,7 +15,8 @@ import (
 // A Cluster runs candor on the nodes of a cluster. It is safe for concurrent use.
 type Cluster struct {
 	client kubernetes.Interface
-	// exec runs a command in a container, and returns its standard output. log returns the log of a container. Tests replace both.
+	// exec runs a command in a container, and returns its standard output. log returns the log of a container. Tests replace
+	// both.
 	exec func(ctx context.Context, at Container, command []string, limit int64) ([]byte, error)
 	log  func(ctx context.Context, at Container, limit int64) ([]byte, error)
 }

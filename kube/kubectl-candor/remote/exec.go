@@ -36,8 +36,8 @@ var errTooLong = errors.New("more output than expected")
 // maxStderr bounds the standard error of a command that is stored, in bytes.
 const maxStderr = 600
 
-// execIn runs a command in a container. If the command ends with another exit code than 0, execIn returns its output and an ExitError.
-// It returns when ctx ends, also if the server does not answer.
+// execIn runs a command in a container. If the command ends with another exit code than 0, execIn returns its output and an
+// ExitError. It returns when ctx ends, also if the server does not answer.
 func execIn(ctx context.Context, config *rest.Config, client kubernetes.Interface, at Container, command []string, limit int64) ([]byte, error) {
 	url := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(at.Namespace).Name(at.Pod).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Container: at.Name, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()

@@ -17,7 +17,10 @@ type Job struct {
 	Timeout       time.Duration // for the answer of a node, without the start of a pod
 	// Pods describes the pods for nodes without an agent. nil: on these nodes, candor does not run.
 	Pods *Pods
-	// Progress, if not nil, is called after each answer with the number of nodes that have answered. Calls do not overlap.
+	// Receive, if not nil, is called with each answer, in the order in which they arrive. Run then returns the answers without
+	// Output, so that it does not store the output of all nodes. Progress, if not nil, is called after each answer with the
+	// number of nodes that have answered. Calls of both do not overlap.
+	Receive  func(*Answer)
 	Progress func(answered int)
 }
 
@@ -26,20 +29,23 @@ type Answer struct {
 	Node   string
 	Pod    string // namespace/name of the pod in which candor ran; "" if it did not run
 	Output []byte
-	// Err is the reason why there is no output. If candor ended with another exit code than 0, Err is an *ExitError, and Output is set.
+	// Err is the reason why there is no output. If candor ended with another exit code than 0, Err is an *ExitError, and Output
+	// is set.
 	Err error
 }
 
 // ErrNoAgent is the error of a node without an agent if a Job has no Pods.
 var ErrNoAgent = errors.New("no agent of Candor runs on the node")
 
-// atOnce is the number of nodes from which Run reads at the same time. Each read is a connection through the API server to the kubelet.
+// atOnce is the number of nodes from which Run reads at the same time. Each read is a connection through the API server to the
+// kubelet.
 const atOnce = 20
 
 // Run runs a job on nodes, and returns an answer for each node, in the order of nodes. agents are the agents by node.
 //
-// Run takes at most job.Pods.Timeout plus job.Timeout for the nodes that answer, and for each atOnce nodes that do not answer another
-// job.Timeout. If ctx ends, the answers that are missing have its error. The error of Run is about all nodes: it cannot create pods.
+// Run takes at most job.Pods.Timeout plus job.Timeout for the nodes that answer, and for each atOnce nodes that do not answer
+// another job.Timeout. If ctx ends, the answers that are missing have its error. The error of Run is about all nodes: it cannot
+// create pods.
 func (c *Cluster) Run(ctx context.Context, nodes []Node, agents map[string]Agent, job *Job) ([]Answer, error) {
 	r := &running{cluster: c, job: job, slots: make(chan struct{}, atOnce), answers: map[string]*Answer{}}
 	var wait sync.WaitGroup
@@ -95,6 +101,10 @@ func (r *running) answer(a Answer) (isFirst bool) {
 		return false
 	}
 	r.answers[a.Node] = &a
+	if r.job.Receive != nil {
+		r.job.Receive(&a)
+		a.Output = nil
+	}
 	if r.job.Progress != nil {
 		r.job.Progress(len(r.answers))
 	}

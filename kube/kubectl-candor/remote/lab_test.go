@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// A lab is a real API server whose nodes have no kubelets. It plays their kubelets: each pod on a node succeeds at once, except on nodes
-// with a name that begins with "silent". The logs of pods are the names of their nodes, since logs come from kubelets.
+// A lab is a real API server whose nodes have no kubelets. It plays their kubelets: each pod on a node succeeds at once, except
+// on nodes with a name that begins with "silent". The logs of pods are the names of their nodes, since logs come from kubelets.
 type lab struct {
 	*Cluster
 	config *rest.Config
@@ -133,8 +133,8 @@ func TestThousandNodes(t *testing.T) {
 	}
 }
 
-// TestPodIsAccepted: the API server accepts the pod, also for a cordoned node, and an interrupted run deletes it. A pod that a killed run
-// has left is deleted by the next run.
+// TestPodIsAccepted: the API server accepts the pod, also for a cordoned node, and an interrupted run deletes it. A pod that a
+// killed run has left is deleted by the next run.
 func TestPodIsAccepted(t *testing.T) {
 	l := newLab(t)
 	l.addNodes(t, "node-1", "silent-1")
@@ -163,8 +163,8 @@ func TestPodIsAccepted(t *testing.T) {
 	}
 }
 
-// TestRights: a namespace of the PodSecurity level baseline refuses the pods, with the next step. A user without rights gets an error for
-// all nodes at once.
+// TestRights: a namespace of the PodSecurity level baseline refuses the pods, with the next step. A user without rights gets an
+// error for all nodes at once.
 func TestRights(t *testing.T) {
 	l := newLab(t)
 	l.addNodes(t, "node-1", "node-2")

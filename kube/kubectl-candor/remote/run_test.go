@@ -17,7 +17,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// kubelets plays the kubelets of a fake cluster: the status of a pod follows from the name of its node. It counts the pods that exist.
+// kubelets plays the kubelets of a fake cluster: the status of a pod follows from the name of its node. It counts the pods that
+// exist.
 type kubelets struct {
 	*Cluster
 	client  *fake.Clientset
@@ -233,8 +234,8 @@ func TestDeleteEnded(t *testing.T) {
 	}
 }
 
-// TestAgents: an agent is a pod of a DaemonSet with hostPID. A pod of a tenant with the same label is none, and agents in two namespaces are
-// an error.
+// TestAgents: an agent is a pod of a DaemonSet with hostPID. A pod of a tenant with the same label is none, and agents in two
+// namespaces are an error.
 func TestAgents(t *testing.T) {
 	k := newKubelets(t)
 	add := func(namespace, name, node string, change func(*corev1.Pod)) {

@@ -35,7 +35,8 @@ const (
 	checkInterval = 500 * time.Millisecond
 )
 
-// runPods runs the job in a pod on each of the nodes, and deletes the pods. An error is about all nodes. If ctx ends, runPods returns nil.
+// runPods runs the job in a pod on each of the nodes, and deletes the pods. An error is about all nodes. If ctx ends, runPods
+// returns nil.
 func (r *running) runPods(ctx context.Context, nodes []string) error {
 	s := &sweep{running: r, run: strings.ToLower(rand.Text()[:10]), nodes: nodes, reading: map[string]bool{}}
 	defer s.deleteAll(ctx)
@@ -130,8 +131,8 @@ func (s *sweep) create(ctx context.Context, node string) error {
 	return nil
 }
 
-// watch sends each state of the pods of the sweep. The informer repeats the list if a watch breaks off. If the API server forbids the list or
-// the watch, watch calls fail.
+// watch sends each state of the pods of the sweep. The informer repeats the list if a watch breaks off. If the API server forbids
+// the list or the watch, watch calls fail.
 func (s *sweep) watch(ctx context.Context, fail context.CancelCauseFunc) <-chan *corev1.Pod {
 	pods := make(chan *corev1.Pod)
 	factory := informers.NewSharedInformerFactoryWithOptions(s.cluster.client, 0, informers.WithNamespace(s.job.Pods.Namespace),
@@ -247,8 +248,8 @@ func (s *sweep) deleteAll(ctx context.Context) {
 // minAge is the age from which a pod belongs to no process any more: its deadline has passed.
 const minAge = (podDeadline + 30) * time.Second
 
-// DeleteEnded deletes the pods that killed processes have left in a namespace. These are pods that have ended, and pods after their
-// deadline on nodes that do not answer. It returns the number of deleted pods.
+// DeleteEnded deletes the pods that killed processes have left in a namespace. These are pods that have ended, and pods after
+// their deadline on nodes that do not answer. It returns the number of deleted pods.
 func (c *Cluster) DeleteEnded(ctx context.Context, namespace string) (deleted int, err error) {
 	pods := c.client.CoreV1().Pods(namespace)
 	list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: managerLabel + "=" + manager})
