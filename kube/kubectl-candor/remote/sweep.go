@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,11 +20,14 @@ import (
 // A sweep runs candor in a pod on each of several nodes.
 type sweep struct {
 	*running
-	run     string          // value of runLabel
-	nodes   []string        // that have no agent
-	created time.Time       // time at which all pods were created
-	reading map[string]bool // nodes whose log is read; only the goroutine of runPods uses it
-	wait    sync.WaitGroup  // for the reads of logs
+	run     string         // value of runLabel
+	nodes   []string       // that have no agent
+	created time.Time      // time at which all pods were created
+	wait    sync.WaitGroup // for the reads of logs
+
+	// Only the goroutine of runPods uses these.
+	answered int             // number of first nodes with an answer
+	reading  map[string]bool // nodes whose log is read
 }
 
 // Times of a sweep.
@@ -78,7 +80,10 @@ func (r *running) runPods(ctx context.Context, nodes []string) error {
 
 // missing reports whether a node has no answer yet.
 func (s *sweep) missing() bool {
-	return slices.ContainsFunc(s.nodes, func(node string) bool { return !s.hasAnswer(node) })
+	for s.answered < len(s.nodes) && s.hasAnswer(s.nodes[s.answered]) {
+		s.answered++
+	}
+	return s.answered < len(s.nodes)
 }
 
 // createAll creates the pods, atOnce at the same time. It ends with the first error that all pods would have, or when ctx ends.
