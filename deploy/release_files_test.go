@@ -163,6 +163,14 @@ func checkPlugin(t *testing.T, dist string) {
 	if got := run(t, dir, "./kubectl-candor", "--version"); got != "kubectl-candor "+testVersion+"\n" {
 		t.Errorf("--version prints %q", got)
 	}
+	t.Run("krew", func(t *testing.T) {
+		run(t, dir, "env", "GOBIN="+dir, "go", "install", "sigs.k8s.io/krew/cmd/krew@v0.5.0")
+		archive := filepath.Join(dist, "kubectl-candor-linux-"+strings.TrimSpace(run(t, "", "dpkg", "--print-architecture"))+".tar.gz")
+		run(t, dir, "env", "KREW_ROOT="+filepath.Join(dir, "root"), "./krew", "install", "--manifest", filepath.Join(dist, "candor.yaml"), "--archive", archive)
+		if got := run(t, dir, "root/bin/kubectl-candor", "--version"); got != "kubectl-candor "+testVersion+"\n" {
+			t.Errorf("after krew install, --version prints %q", got)
+		}
+	})
 	image, _, _ := strings.Cut(readFile(t, filepath.Join(dist, "images.txt")), "\n")
 	if help := run(t, dir, "./kubectl-candor", "audit", "--help"); !strings.Contains(help, image) {
 		t.Errorf("the default of --image is not %s:\n%s", image, help)
