@@ -68,7 +68,7 @@ func newAuditCommand(a *access) *cobra.Command {
 	flags.BoolVar(&f.all, "all", false, "also list containers without a mismatch or without a limit")
 	flags.IntVar(&f.rows, "rows", 100, "maximum number of containers in the table; 0 lists all")
 	flags.DurationVar(&f.helpers, "helpers", 0, "time to measure helpers on each node, up to 30s; 0 disables the measurement")
-	flags.DurationVar(&f.timeout, "timeout", time.Minute, "maximum time until a pod has ended, up to 110s; it includes the pull of the image")
+	flags.DurationVar(&f.timeout, "timeout", time.Minute, "maximum time for a pod to end, up to 110s, with the pull of the image")
 	flags.BoolVar(&f.noPods, "no-pods", false, "create no pods: only nodes with the agent answer")
 	return cmd
 }

@@ -43,9 +43,20 @@ func exitCode(err error) int {
 	return exitFailure
 }
 
+// acceptedOf has the accepted values of the flags that package pflag parses, by their type. The errors of the other flags list their accepted
+// values themselves.
+var acceptedOf = map[string]string{
+	"bool":     "true or false",
+	"duration": "a duration such as 10s or 1m",
+	"int":      "a whole number",
+}
+
 // flagError returns the error for a flag that cannot be parsed.
 func flagError(cmd *cobra.Command, err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		if accepted := acceptedOf[invalid.GetFlag().Value.Type()]; accepted != "" {
+			return badInput("--%s %.60q: must be %s", invalid.GetFlag().Name, invalid.GetValue(), accepted)
+		}
 		return badInput("--%s %.60q: %w", invalid.GetFlag().Name, invalid.GetValue(), invalid.Unwrap())
 	}
 	return badInput("%w; %s --help lists the flags", err, cmd.CommandPath())
