@@ -34,11 +34,11 @@ const nodesExample = `  kubectl candor nodes
 const maxFits = 1024
 
 func newNodesCommand(a *access) *cobra.Command {
-	cmd := &cobra.Command{Use: "nodes", Short: "List the nodes with their free CPUs", Long: nodesLong, Example: nodesExample, Args: noArgs}
+	cmd := &cobra.Command{Use: "nodes [NODE...]", Short: "List the nodes with their free CPUs", Long: nodesLong, Example: nodesExample}
 	output := outputFlag(cmd, "table", "wide", "json")
 	var cpu milliFlag
 	cmd.Flags().Var(&cpu, "cpu", "limit of sensitive containers to count, such as 1.5")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if limit := hybrid.Milli(cpu); cmd.Flags().Changed("cpu") && (limit < hybrid.MinLimit || limit > hybrid.MaxLimit) {
 			return badInput("--cpu %v: must be %v to %v", limit, hybrid.MinLimit, hybrid.MaxLimit)
 		}
@@ -50,7 +50,11 @@ func newNodesCommand(a *access) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		rows := nodeRows(s, hybrid.Milli(cpu))
+		nodes, err := namedNodes(s, args)
+		if err != nil {
+			return err
+		}
+		rows := nodeRows(s, nodes, hybrid.Milli(cpu))
 		if output.value == "json" {
 			return jsonout.Write(cmd.OutOrStdout(), rows)
 		}
@@ -74,10 +78,10 @@ type nodeRow struct {
 	SharedTime hybrid.Milli `json:"sharedTimeMilli"`
 }
 
-func nodeRows(s *survey.Survey, cpu hybrid.Milli) []nodeRow {
+func nodeRows(s *survey.Survey, nodes []survey.Node, cpu hybrid.Milli) []nodeRow {
 	rows := []nodeRow{}
-	for i := range s.Nodes {
-		n := &s.Nodes[i]
+	for i := range nodes {
+		n := &nodes[i]
 		room := s.Room(n)
 		row := nodeRow{
 			Node: n.Name, Problem: n.Problem, Cordoned: room.Cordoned, CPUs: room.Usable, Exclusive: room.Pools.Exclusive.Count(),
