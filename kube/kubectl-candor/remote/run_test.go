@@ -165,7 +165,7 @@ func TestForbidden(t *testing.T) {
 	job := testJob()
 	job.Pods.Timeout = time.Minute
 	_, err := k.Run(t.Context(), nodesOf("good-1", "good-2", "good-3"), nil, job)
-	if err == nil || !strings.Contains(err.Error(), "use --namespace with a namespace of the PodSecurity level privileged") || time.Since(started) > 10*time.Second {
+	if !errors.Is(err, ErrPodSecurity) || !strings.Contains(err.Error(), "use --namespace with a namespace of the PodSecurity level privileged") || time.Since(started) > 10*time.Second {
 		t.Errorf("%v after %v", err, time.Since(started))
 	}
 }

@@ -115,6 +115,10 @@ func (s *sweep) createAll(ctx context.Context) error {
 	return context.Cause(inner)
 }
 
+// ErrPodSecurity is the error of a namespace whose PodSecurity level forbids the pods. It does not wrap the API server's error, which another
+// role of the user would not avoid.
+var ErrPodSecurity = errors.New("the namespace does not permit the pod")
+
 // create creates the pod of a node. A call that has started is not interrupted, so that deleteAll finds its pod.
 func (s *sweep) create(ctx context.Context, node string) error {
 	if ctx.Err() != nil {
@@ -128,7 +132,7 @@ func (s *sweep) create(ctx context.Context, node string) error {
 	case err == nil:
 		return nil
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "PodSecurity"):
-		return fmt.Errorf("namespace %s does not permit the pod: %w; use --namespace with a namespace of the PodSecurity level privileged", p.Namespace, err)
+		return fmt.Errorf("%w: %s: %v; use --namespace with a namespace of the PodSecurity level privileged", ErrPodSecurity, p.Namespace, err)
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsUnauthorized(err), apierrors.IsInvalid(err):
 		return err
 	}
