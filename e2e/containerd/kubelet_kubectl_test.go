@@ -162,6 +162,11 @@ func TestKubeletKubectl(t *testing.T) {
 	})
 
 	p.audit("--image", candorLab)
+	table, text, errOut := p.command("audit", "--image", candorLab)
+	if err := table.Run(); err != nil || !strings.Contains(text.String(), "default/web/app") || !strings.Contains(text.String(), "1 of 1 nodes answered.") {
+		t.Errorf("%v: %s\n%s", err, errOut, text)
+	}
+	t.Logf("kubectl candor audit\n%s", text)
 
 	// The image does not exist, so that the pod waits.
 	cmd, _, errOut := p.command("audit", "--image", "lab.local:1/none:1", "--timeout", "100s")
