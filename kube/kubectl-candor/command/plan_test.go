@@ -44,7 +44,7 @@ func reportOf(t *testing.T, name string, limits ...hybrid.Milli) v1alpha1.NodeCP
 // listedNode returns a node as the API server lists it.
 func listedNode(name string, spec object) object {
 	return object{"metadata": object{"name": name, "labels": object{"host": name}}, "spec": spec,
-		"status": object{"allocatable": object{"cpu": "4", "memory": "8Gi", "pods": "10"}}}
+		"status": object{"allocatable": object{"cpu": "4", "memory": "8Gi", "pods": "10"}, "conditions": []object{{"type": "Ready", "status": "True"}}}}
 }
 
 // testCluster returns the API objects of four nodes: one has 2.5 free CPUs, two has free fractions only, three is

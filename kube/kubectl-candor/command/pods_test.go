@@ -53,7 +53,7 @@ func TestWhy(t *testing.T) {
 		}},
 		{"late", []string{
 			"Pod shop/late waits (Pending, scheduler -).", "app        sensitive  annotation candor.dev/class: sensitive  3 CPUs",
-			"one    -      -                 -      no capacity", "It waits: 0/4 nodes are available:", "Message of the scheduler: 0/4 nodes are available.",
+			"one    -      -                 -      Insufficient cpu", "It waits: 0/4 nodes are available:", "Message of the scheduler: 0/4 nodes are available.",
 		}},
 	} {
 		code, out, errOut := inCluster(t, objects, "", "why", c.pod)
