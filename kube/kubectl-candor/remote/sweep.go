@@ -193,18 +193,21 @@ func (s *sweep) update(ctx context.Context, p *corev1.Pod) {
 	case p.Status.Phase == corev1.PodFailed:
 		s.answer(Answer{Node: node, Err: fmt.Errorf("the pod failed: %.60s: %.200s", p.Status.Reason, p.Status.Message)})
 	case state.Waiting != nil && isPermanent(state.Waiting.Reason):
-		s.answer(Answer{Node: node, Err: fmt.Errorf("the pod cannot start: %.60s: %.300s", state.Waiting.Reason, state.Waiting.Message)})
+		s.answer(Answer{Node: node, Err: startError(state.Waiting)})
 	}
 }
 
 // isPermanent reports whether the kubelet waits with a reason that does not pass by itself.
 func isPermanent(reason string) bool {
 	switch reason {
-	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
+	case "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
 		return true
 	}
 	return false
 }
+
+// isPullError reports whether the kubelet could not pull the image. It tries again after 10 s, so that a busy registry answers a later try.
+func isPullError(reason string) bool { return reason == "ErrImagePull" || reason == "ImagePullBackOff" }
 
 // readLog stores the log of a pod as the answer of its node. failed is the state of a container that ended with another exit code
 // than 0: the last line of its log is the error.
@@ -229,19 +232,34 @@ func (s *sweep) giveUp(known map[string]*corev1.Pod) {
 		case s.reading[node] || s.hasAnswer(node):
 		case waited > s.job.Pods.StartTimeout && (p == nil || p.Status.StartTime == nil):
 			s.answer(Answer{Node: node, Err: fmt.Errorf("the kubelet did not start the pod within %v", s.job.Pods.StartTimeout)})
+		case waited > s.job.Pods.StartTimeout && waiting(p) != nil && isPullError(waiting(p).Reason):
+			s.answer(Answer{Node: node, Err: startError(waiting(p))})
 		case waited > s.job.Pods.Timeout:
 			s.answer(Answer{Node: node, Err: fmt.Errorf("the pod did not end within %v: %s", s.job.Pods.Timeout, waitingFor(p))})
 		}
 	}
 }
 
+// waiting returns the reason why the container of a pod waits, or nil if it does not wait.
+func waiting(p *corev1.Pod) *corev1.ContainerStateWaiting {
+	if len(p.Status.ContainerStatuses) == 0 {
+		return nil
+	}
+	return p.Status.ContainerStatuses[0].State.Waiting
+}
+
+func startError(w *corev1.ContainerStateWaiting) error {
+	return fmt.Errorf("the pod cannot start: %.60s: %.300s", w.Reason, w.Message)
+}
+
 // waitingFor describes the state of a pod that has not ended.
 func waitingFor(p *corev1.Pod) string {
-	if p == nil || len(p.Status.ContainerStatuses) == 0 {
-		return "its container is not created"
-	}
-	if w := p.Status.ContainerStatuses[0].State.Waiting; w != nil {
+	w := waiting(p)
+	switch {
+	case w != nil:
 		return fmt.Sprintf("%.60s %.200s", w.Reason, w.Message)
+	case len(p.Status.ContainerStatuses) == 0:
+		return "its container is not created"
 	}
 	return "candor runs"
 }
