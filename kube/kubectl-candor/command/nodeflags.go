@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,3 +83,21 @@ func notAnswered(names []string, nodes int) error {
 	}
 	return fmt.Errorf("%d of %s did not answer: %s%s", len(names), count(nodes, "node"), strings.Join(names[:min(len(names), maxNamed)], ", "), more)
 }
+
+// ask runs a job in the agents of the selected nodes. Nodes without an agent are no error, unless no node has one.
+func (f *nodeFlags) ask(ctx context.Context, cmd *cobra.Command, c *cluster, job *remote.Job) ([]remote.Answer, error) {
+	nodes, agents, err := f.read(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	nodes = slices.DeleteFunc(nodes, func(n remote.Node) bool { _, has := agents[n.Name]; return !has })
+	if len(nodes) == 0 {
+		return nil, errNoAgents
+	}
+	end := showProgress(cmd.ErrOrStderr(), job, len(nodes))
+	answers, err := c.Remote.Run(ctx, nodes, agents, job)
+	end()
+	return answers, withRights(errors.Join(err, context.Cause(ctx)))
+}
+
+var errNoAgents = errors.New("no agent of Candor runs on these nodes; docs/deploy.md installs it, and kubectl candor audit works without it")

@@ -12,8 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"context"
-
 	"github.com/candor-project/candor/auditreport"
 	"github.com/candor-project/candor/cpumap"
 	"github.com/candor-project/candor/hybrid"
@@ -107,24 +105,6 @@ func (f *topFlags) run(cmd *cobra.Command, a *access) error {
 	}
 	return missingAnswers(r.Nodes)
 }
-
-// ask runs a job in the agents of the selected nodes. Nodes without an agent are no error, unless no node has one.
-func (f *nodeFlags) ask(ctx context.Context, cmd *cobra.Command, c *cluster, job *remote.Job) ([]remote.Answer, error) {
-	nodes, agents, err := f.read(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	nodes = slices.DeleteFunc(nodes, func(n remote.Node) bool { _, has := agents[n.Name]; return !has })
-	if len(nodes) == 0 {
-		return nil, errNoAgents
-	}
-	end := showProgress(cmd.ErrOrStderr(), job, len(nodes))
-	answers, err := c.Remote.Run(ctx, nodes, agents, job)
-	end()
-	return answers, withRights(errors.Join(err, context.Cause(ctx)))
-}
-
-var errNoAgents = errors.New("no agent of Candor runs on these nodes; docs/deploy.md installs it, and kubectl candor audit works without it")
 
 // A topReport is the output of top.
 type topReport struct {
