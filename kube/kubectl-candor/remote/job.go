@@ -93,12 +93,12 @@ type running struct {
 	answers map[string]*Answer // by node
 }
 
-// answer stores the answer of a node. Only the first answer of a node counts. It reports whether this was the first.
-func (r *running) answer(a Answer) (isFirst bool) {
+// answer stores the answer of a node. Only the first answer of a node counts.
+func (r *running) answer(a Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.answers[a.Node] != nil {
-		return false
+		return
 	}
 	r.answers[a.Node] = &a
 	if r.job.Receive != nil {
@@ -108,7 +108,6 @@ func (r *running) answer(a Answer) (isFirst bool) {
 	if r.job.Progress != nil {
 		r.job.Progress(len(r.answers))
 	}
-	return true
 }
 
 func (r *running) hasAnswer(node string) bool {
