@@ -144,7 +144,7 @@ func TestProfileValidate(t *testing.T) {
 		"":            "no CPUProfile: must be of apiVersion candor.dev/v1alpha1",
 		"kind: Pod\n": "must be apiVersion candor.dev/v1alpha1 and kind CPUProfile",
 		strings.Replace(sparkProfile, "class: sensitive", "class: fast", 1):       `class "fast"`,
-		strings.Replace(sparkProfile, "class: sensitive", "klass: sensitive", 1):  `unknown field "spec.klass"`,
+		strings.Replace(sparkProfile, "class: sensitive", "klass: sensitive", 1):  `document 1: unknown field "klass"`,
 		strings.Replace(sparkProfile, "name: spark", "name: Spark", 1):            `name "Spark": must be lower case letters`,
 		strings.Replace(sparkProfile, `images: ["spark/*"], `, "", 1):             "must have a selector of pods",
 		strings.Replace(sparkProfile, "class: sensitive", "class: [sensitive", 1): "document 1",
