@@ -218,7 +218,7 @@ test-guest-all: test-deps ## test every package in every guest, before a release
 
 test-giveback: export CANDOR_UNINSTALL_ROUNDS ?= 3
 test-giveback: test-deps ## give back 20 containers of containerd and of Docker in guests with 32 CPUs, before a release (an hour; CANDOR_UNINSTALL_ROUNDS=50: hours)
-	CANDOR_GUEST=1 CANDOR_GUEST_GIVEBACK=1 $(GO) test -count=1 -timeout=12h -v -run '^TestGiveBack$$' ./e2e/guest
+	CANDOR_GUEST=1 CANDOR_GUEST_GIVEBACK=1 $(GO) test -count=1 -timeout=14h -v -run '^TestGiveBack$$' ./e2e/guest
 
 test-kubelet: test-deps scheduler kubectl-candor ## test candor nri and kubectl candor with a kubelet, an API server and candor-scheduler (first build: 9 minutes)
 	kubelet=$$(scripts/kubelet.sh) && apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && \

@@ -156,22 +156,31 @@ func (t *Tree) SetConfinement(f Confinement, value string) error {
 }
 
 // writeCPUs writes a group's CPUs. "" means the CPUs of the group's parent. If the group has processes, the kernel can refuse an empty
-// list; then writeCPUs writes all possible CPUs of the machine, which has the same effect.
+// list; then writeCPUs writes the result of allCPUs, which has the same effect while no partition beside the group changes.
 func (t *Tree) writeCPUs(dir, value string) error {
 	err := write(dir, cpusFile, value+"\n") // with a newline, because write(2) of 0 bytes changes nothing
 	if value != "" || !errors.Is(err, unix.ENOSPC) {
 		return err
 	}
-	all, err := t.possibleCPUs()
+	all, err := t.allCPUs(dir)
 	if err != nil {
 		return err
 	}
 	return t.writeSet(dir, cpusFile, all)
 }
 
-// possibleCPUs returns the CPUs that the machine can have.
-func (t *Tree) possibleCPUs() (cpuset.Set, error) {
-	return t.readSet(filepath.Dir(t.proc)+"/sys/devices/system/cpu", "possible")
+// allCPUs returns the list of CPUs of a group on v2 that stands for an empty list: all possible CPUs of the machine without those of the
+// partitions beside the group. A list with a CPU of a partition makes the partition invalid (update_cpumask in kernel/cgroup/cpuset.c).
+func (t *Tree) allCPUs(dir string) (cpuset.Set, error) {
+	all, err := t.readSet(filepath.Dir(t.proc)+"/sys/devices/system/cpu", "possible")
+	if err != nil {
+		return all, err
+	}
+	partitions, err := t.partitionsV2(dir)
+	for _, p := range partitions {
+		all = all.Minus(p.CPUs)
+	}
+	return all, err
 }
 
 // confinementDir returns the folder of the group that f changes. It returns an error for an invalid confinement, because callers also

@@ -151,8 +151,8 @@ func (g *Group) ThawFreezer() error {
 	}
 }
 
-// RemoveFreezer undoes the work of a Freezer of another process, as Close does. It also works if the group has got other nested
-// groups since OpenFreezer. It returns nil if there is no nested group of a Freezer.
+// RemoveFreezer undoes the work of a Freezer of another process, as Close does. It returns nil if there is no nested group of a Freezer.
+// The error is unix.EBUSY if a process has created groups in the nested group. Then all processes run, and the nested group remains.
 func (g *Group) RemoveFreezer() error {
 	switch h := g.tree.reaper; {
 	case g.err != nil:

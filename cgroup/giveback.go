@@ -79,18 +79,19 @@ func (g *Group) isConfined(file string) (bool, error) {
 	return !above.SubsetOf(&now), err
 }
 
-// lacksPossibleCPUs reports whether the group on v2 has a list of CPUs without some possible CPU of the machine. Even if the
-// group has all CPUs of its parent now, it would not get a CPU that the parent gets later.
-func (g *Group) lacksPossibleCPUs() (bool, error) {
+// lacksLaterCPUs reports whether the group on v2 has a list of CPUs that lacks a CPU of allCPUs. Even if the group has all CPUs of its
+// parent now, it would not get a CPU that the parent gets later.
+func (g *Group) lacksLaterCPUs() (bool, error) {
 	if !g.tree.cpuset.v2 {
 		return false, nil
 	}
-	now, err := g.tree.readSet(g.dir(g.tree.cpuset), cpusFile)
+	dir := g.dir(g.tree.cpuset)
+	now, err := g.tree.readSet(dir, cpusFile)
 	if err != nil || now.IsEmpty() {
 		return false, g.wrap(err)
 	}
-	possible, err := g.tree.possibleCPUs()
-	return !possible.SubsetOf(&now), g.wrap(err)
+	all, err := g.tree.allCPUs(dir)
+	return !all.SubsetOf(&now), g.wrap(err)
 }
 
 // GiveBack gives a group the settings of its engine, and the CPUs and memory nodes of its parent. It writes only values that differ. If
@@ -98,7 +99,8 @@ func (g *Group) lacksPossibleCPUs() (bool, error) {
 // A second call completes a call that was interrupted at any point.
 //
 // On v2 the list of CPUs becomes empty, as without Candor. If the kernel refuses that for a group with processes, the list has all possible
-// CPUs of the machine, with the same effect.
+// CPUs of the machine without those of partitions beside the group. A list of memory nodes that the kernel does not empty has the
+// nodes of the parent, so a group does not get a memory node that the machine gets later.
 func (g *Group) GiveBack(s CPUSettings) error {
 	if g.err != nil {
 		return g.err
@@ -113,7 +115,7 @@ func (g *Group) GiveBack(s CPUSettings) error {
 	}
 	cpus, mems, err := g.IsConfined()
 	if err == nil && !cpus {
-		cpus, err = g.lacksPossibleCPUs()
+		cpus, err = g.lacksLaterCPUs()
 	}
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ var givenBackFiles = []string{"cpuset.cpus", "cpuset.mems", "cpu.max", "cpu.max.
 // kernel refuses an empty list, by this empty list.
 func settingTexts(t testing.TB, g *Group) string {
 	t.Helper()
-	var all strings.Builder
+	var texts strings.Builder
 	for _, file := range givenBackFiles {
 		for _, h := range []*hierarchy{g.tree.cpuset, g.tree.cpu} {
 			text, err := read(g.dir(h), file)
@@ -32,19 +32,19 @@ func settingTexts(t testing.TB, g *Group) string {
 				continue
 			}
 			must(t, err)
-			possible, err := g.tree.possibleCPUs()
+			all, err := g.tree.allCPUs(g.dir(h))
 			must(t, err)
-			if file == cpusFile && h.v2 && string(text) == possible.String() {
+			if file == cpusFile && h.v2 && string(text) == all.String() {
 				if err := os.WriteFile(g.dir(h)+"/"+file, []byte("\n"), 0); !errors.Is(err, unix.ENOSPC) {
 					t.Errorf("%s has %s, but the kernel accepts an empty list: %v", g.dir(h), text, err)
 				}
 				text = nil
 			}
-			fmt.Fprintf(&all, "%s %s\n", file, text)
+			fmt.Fprintf(&texts, "%s %s\n", file, text)
 			break // v2, or cpuset and cpu in one hierarchy of v1
 		}
 	}
-	return all.String()
+	return texts.String()
 }
 
 // engineSettings are settings of an engine with a quota between two steps of systemd.
@@ -123,6 +123,38 @@ func TestGiveBackHotplug(t *testing.T) {
 	must(t, os.WriteFile(online, []byte("1"), 0))
 	eventually(t, "the CPU is online", func() bool { return has(tr) == all })
 	eventually(t, "the group has the CPU", func() bool { return has(g) == all })
+}
+
+// TestGiveBackBesidePartition: a partition beside a group that is given back remains valid.
+func TestGiveBackBesidePartition(t *testing.T) {
+	needGuest(t)
+	tr := tree(t)
+	h := tr.cpuset
+	if !h.v2 {
+		t.Skip("cgroup v1 has no partitions")
+	}
+	all, _, err := tr.Effective()
+	must(t, err)
+	special := all.Lowest(1)
+	rest := all.Minus(special)
+	partition := exclusiveGroup(t, tr, "special", special)
+	dir := h.mount + "/beside"
+	must(t, os.Mkdir(dir, 0o755))
+	t.Cleanup(func() { unix.Rmdir(dir) })
+	enable(t, h.mount, []string{"cpuset", "cpu"})
+	must(t, tr.writeSet(dir, cpusFile, rest.Lowest(1)))
+	must(t, writeInt(dir, "cgroup.procs", int64(start(t, "sleep").pid())))
+	g := tr.EngineGroup("beside", "/beside")
+	must(t, g.GiveBack(engineSettings))
+	if kind, err := read(partition, string(ConfineToPartition)); err != nil || string(kind) != "root" {
+		t.Errorf("the partition is %q, %v", kind, err)
+	}
+	if has, _, err := g.Effective(); err != nil || has != rest {
+		t.Errorf("the group has the CPUs %v, %v; want %v", has, err, rest)
+	}
+	if written := countWrites(t, func() { must(t, g.GiveBack(engineSettings)) }); len(written) > 0 {
+		t.Errorf("without a difference it writes %v", written)
+	}
 }
 
 // TestGiveBackUnit: systemd retains the given-back settings of a unit at a reload. They equal the settings of a unit that Candor

@@ -128,23 +128,39 @@ func (l *lab) settled(a *chargeAgent, name string) {
 	l.waitFor("the end of the debt", func() bool { saved, err := a.saved(name); return err == nil && saved > -0.05 })
 }
 
+// accountOf returns the start of the metric with the account of a container.
+func accountOf(name string) string {
+	return fmt.Sprintf("candor_container_helper_account_seconds{container=%q,", name)
+}
+
 // saved returns the account of a container, in seconds of CPU time.
 func (a *chargeAgent) saved(name string) (seconds float64, err error) {
-	return a.metric(fmt.Sprintf("candor_container_helper_account_seconds{container=%q,", name))
+	return a.metric(accountOf(name))
+}
+
+// metrics returns all metrics of the agent.
+func (a *chargeAgent) metrics() (string, error) {
+	r, err := http.Get("http://127.0.0.1:" + a.port + "/metrics")
+	if err != nil {
+		return "", err
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	return string(text), err
 }
 
 // metric returns the value of the first metric whose line starts with a text.
 func (a *chargeAgent) metric(start string) (value float64, err error) {
-	r, err := http.Get("http://127.0.0.1:" + a.port + "/metrics")
+	text, err := a.metrics()
 	if err != nil {
 		return 0, err
 	}
-	defer r.Body.Close()
-	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
+	return metricIn(text, start)
+}
+
+// metricIn returns the value of the first metric in a text whose line starts with another text.
+func metricIn(text, start string) (value float64, err error) {
+	for line := range strings.Lines(text) {
 		if _, number, ok := strings.Cut(strings.TrimSpace(line), "} "); ok && strings.HasPrefix(line, start) {
 			return strconv.ParseFloat(number, 64)
 		}
@@ -214,18 +230,10 @@ func TestChargeDockerLosesNoLine(t *testing.T) {
 func TestChargePodman(t *testing.T) {
 	p := newPodman(t)
 	agent := p.startCharging("19482")
-	id := p.does(boxOf("-d", "--cgroup-parent", p.parent+"-engine", "--cpus", "0.5", "--annotation", "candor.dev/helpers=charge", "box", "busybox", "yes")...)
-	defer func() {
-		p.podman("rm", "-f", "-t=0", id)
-		p.waitFor("the removal of the groups that Podman leaves", func() bool {
-			groups, _ := filepath.Glob("/sys/fs/cgroup/*" + p.parent + "-engine")
-			for _, group := range groups {
-				_ = os.Remove(group + "/conmon") // conmon can still be in it
-				_ = os.Remove(group)
-			}
-			return len(groups) == 0
-		})
-	}()
+	parent := p.parent + "-engine"
+	defer p.removeEngineGroups(parent)
+	id := p.does(boxOf("-d", "--cgroup-parent", parent, "--cpus", "0.5", "--annotation", "candor.dev/helpers=charge", "box", "busybox", "yes")...)
+	defer p.podman("rm", "-f", "-t=0", id)
 	pid, err := strconv.Atoi(p.does("inspect", "-f", "{{.State.Pid}}", id))
 	if err != nil {
 		t.Fatal(err)
@@ -236,6 +244,19 @@ func TestChargePodman(t *testing.T) {
 	if sum := own + helpers; sum < 0.38 || sum > 0.6 {
 		t.Errorf("own %.3f, conmon %.3f CPUs: want the sum 0.5\n%s", own, helpers, agent.log())
 	}
+}
+
+// removeEngineGroups removes the groups that Podman leaves below a parent of containers.
+func (p *podman) removeEngineGroups(parent string) {
+	p.Helper()
+	p.waitFor("the removal of the groups that Podman leaves", func() bool {
+		groups, _ := filepath.Glob("/sys/fs/cgroup/*" + parent)
+		for _, group := range groups {
+			_ = os.Remove(group + "/conmon") // conmon can still be in it
+			_ = os.Remove(group)
+		}
+		return len(groups) == 0
+	})
 }
 
 // jumpClock moves the machine's clock forward, in guests only: other programs of this machine use its clock.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -50,8 +51,8 @@ var uninstallKinds = []uninstallKind{
 const updatedKind = "a fraction that is updated"
 
 // TestUninstallDocker: after candor uninstall, the kernel's files of a container equal those of the same container without
-// Candor, also if candor uninstall was killed at random points before. The containers go on, and nothing remains. A machine with 16 CPUs
-// runs 20 pairs, a smaller machine some of them.
+// Candor, also if candor uninstall was killed at random points before. The containers go on, and nothing remains. A machine with
+// 16 CPUs runs 20 pairs, a smaller machine some of them.
 //
 //	CANDOR_UNINSTALL_ROUNDS=50 go test -run '^TestUninstallDocker$' -v   50 kills in the middle of a give-back
 func TestUninstallDocker(t *testing.T) {
@@ -100,7 +101,7 @@ func (d *docker) uninstallPairs(reload func()) {
 		if err := twins.Check(pairs); err != nil {
 			t.Errorf("round %d, after a reload: %v", round, err)
 		}
-		for i := 0; i < len(names); i += 4 {
+		for i := 0; i < len(names); i += 4 { // some of them, because each look starts a process
 			if sees, want := d.sees(names[i]), d.sees(names[i]+"-plain"); sees != want {
 				t.Errorf("round %d: %s sees %s, without Candor %s", round, pairs[i].Name, sees, want)
 			}
@@ -150,15 +151,20 @@ type uninstallProcess struct {
 	ended chan struct{}
 }
 
+// startUninstall starts cmd. The test fails if cmd ends with an error other than the SIGKILL.
 func startUninstall(t *testing.T, cmd *exec.Cmd) *uninstallProcess {
 	t.Helper()
+	var output bytes.Buffer
+	cmd.Stderr = &output
 	p := &uninstallProcess{cmd, make(chan struct{})}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
 		defer close(p.ended)
-		cmd.Wait()
+		if err := cmd.Wait(); err != nil && err.Error() != "signal: killed" {
+			t.Errorf("candor uninstall: %v\n%s", err, output.String())
+		}
 	}()
 	return p
 }

@@ -35,7 +35,10 @@ func (h *Host) HoldAgent() (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	isCanceled, err := h.store.UnmarkGiveBack()
+	isCanceled := false
+	if err = h.restoreRequests(); err == nil {
+		isCanceled, err = h.store.UnmarkGiveBack()
+	}
 	if err != nil {
 		file.Close()
 		return nil, err
@@ -44,6 +47,33 @@ func (h *Host) HoldAgent() (release func(), err error) {
 		h.log.Warn("canceled a give-back that was interrupted: all containers get their CPUs again")
 	}
 	return func() { file.Close() }, nil
+}
+
+// restoreRequests writes the request files that an interrupted GiveBack has removed. It does nothing without such a GiveBack. No operation
+// runs meanwhile, because the state is marked and the caller has locked the agent file.
+func (h *Host) restoreRequests() error {
+	if !h.isGivingBack() {
+		return nil
+	}
+	saved, err := h.store.Load()
+	if errors.As(err, new(*state.BrokenError)) {
+		return nil // the request files that exist are all that is left
+	}
+	if err == nil {
+		err = h.store.Prepare()
+	}
+	if err != nil {
+		return err
+	}
+	for _, g := range saved.Grants {
+		if _, err := os.Lstat(h.store.RequestFile(g.ID)); err == nil {
+			continue
+		}
+		if err := h.store.SaveRequest(g); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // agentPatience is the time that an agent waits for a GiveBack.

@@ -9,11 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
+	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host/state"
@@ -83,25 +81,35 @@ func (l *lab) charge(name string, to Process) {
 }
 
 // TestGiveBackFrozen: the processes of a container that a killed process has charged and frozen run again in their own group,
-// with the quota of the engine, also if the container has created nested groups in the meantime. A dry run lists the change and
-// does not thaw.
+// with the quota of the engine, also if the container has created groups in the meantime. A dry run lists the change and does not
+// thaw.
 func TestGiveBackFrozen(t *testing.T) {
-	for _, hasNested := range []bool{false, true} {
+	for _, created := range []string{"", "/own", "/candor-freezer/own"} {
 		l := newLab(t)
 		web := l.must(flexible("web", "0.5"), "spin")
 		l.charge("web", dead(t))
 		l.freeze("web")
-		if hasNested {
-			if err := os.Mkdir(l.freezerDir("web")+"/own", 0o755); err != nil {
+		if created != "" {
+			if err := os.Mkdir(l.freezerDir("web")+created, 0o755); err != nil {
 				t.Fatal(err)
 			}
 		}
 		planned, err := l.giveBack(true)
 		if thaw := (SettingChange{"web", "web", SettingFreezer, "charged", ""}); err != nil || !slices.Contains(planned, thaw) || !l.isFrozen("web") {
-			t.Errorf("nested groups %v: the dry run lists %v, %v; frozen %v", hasNested, planned, err, l.isFrozen("web"))
+			t.Errorf("group %q: the dry run lists %v, %v; frozen %v", created, planned, err, l.isFrozen("web"))
 		}
 		if changes, err := l.giveBack(false); err != nil || !slices.Equal(changes, planned) {
-			t.Errorf("nested groups %v: %v: changed\n%v\nplanned\n%v", hasNested, err, changes, planned)
+			t.Errorf("group %q: %v: changed\n%v\nplanned\n%v", created, err, changes, planned)
+		}
+		if created != "" { // the group of the container is removed only without these groups
+			if err := os.Remove(l.freezerDir("web") + created); err != nil {
+				t.Error(err)
+			}
+		}
+		if strings.HasPrefix(created, "/candor-freezer/") {
+			if err := os.Remove(l.freezerDir("web") + "/candor-freezer"); err != nil {
+				t.Error(err)
+			}
 		}
 		l.isThawed(web)
 		l.isPlain("web", 50*time.Millisecond)
@@ -110,7 +118,7 @@ func TestGiveBackFrozen(t *testing.T) {
 	}
 }
 
-// TestGiveBackFrozenCut: a GiveBack that ends before any of its changes does not prevent the next GiveBack from thawing.
+// TestGiveBackFrozenCut: a GiveBack that was cut before each of its changes in turn does not prevent the next GiveBack from thawing.
 func TestGiveBackFrozenCut(t *testing.T) {
 	for cut := 0; ; cut++ {
 		l := newLab(t)
@@ -143,7 +151,7 @@ func TestGiveBackFrozenCut(t *testing.T) {
 	}
 }
 
-// TestGiveBackFreezerKilled: while a process charges a container, a GiveBack changes nothing. After this process was killed, the
+// TestGiveBackFreezerKilled: while a process charges a container, a GiveBack does not thaw the container. After this process was killed, the
 // next GiveBack thaws the container.
 func TestGiveBackFreezerKilled(t *testing.T) {
 	l := newLab(t)
@@ -195,7 +203,8 @@ func TestGiveBackCharging(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- l.ChargeHelpers(ctx, costlyHelpers{time.Now()}) }()
-	stop := func() error { cancel(); return <-ended }
+	stop := sync.OnceValue(func() error { cancel(); return <-ended })
+	t.Cleanup(func() { stop() })
 	l.await("the charge", func() bool { return l.isFrozen("web") || l.quotaOf("web") < 25*time.Millisecond })
 	b, err := l.StartGiveBack(false)
 	if err != nil {
@@ -239,6 +248,7 @@ func TestGiveBackHelpers(t *testing.T) {
 		return string(text)
 	}
 	var helpers []int
+	var processes []state.Process
 	origin := ""
 	for _, name := range []string{"web", "gone"} {
 		helper := exec.Command("sleep", "1000")
@@ -256,6 +266,11 @@ func TestGiveBackHelpers(t *testing.T) {
 			t.Fatalf("the helper of %s was not moved:\n%s", name, origin)
 		}
 		helpers = append(helpers, helper.Process.Pid)
+		process, err := state.ProcessOf(helper.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		processes = append(processes, process)
 	}
 	gone.kill()
 	planned, err := l.giveBack(true)
@@ -265,12 +280,9 @@ func TestGiveBackHelpers(t *testing.T) {
 	if changes, err := l.giveBack(false); err != nil || !slices.Equal(changes, planned) {
 		t.Errorf("%v: changed\n%v\nplanned\n%v", err, changes, planned)
 	}
-	for _, pid := range helpers {
-		if now := groups(pid); now != origin {
-			t.Errorf("helper %d is in\n%swant\n%s", pid, now, origin)
-		}
-		if err := unix.Kill(pid, syscall.Signal(0)); err != nil {
-			t.Errorf("helper %d: %v", pid, err)
+	for i, pid := range helpers {
+		if now := groups(pid); now != origin || !processes[i].Alive() {
+			t.Errorf("helper %d, alive %v, is in\n%swant\n%s", pid, processes[i].Alive(), now, origin)
 		}
 	}
 	if names, err := l.tree.Groups(); err != nil || !slices.Equal(names, []string{"web"}) || l.tree.Group("web").HasHelpers() {

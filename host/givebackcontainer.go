@@ -104,7 +104,10 @@ func (b *giveBackAttempt) returnProcesses(g *Grant, group *cgroup.Group) error {
 	if b.isDry {
 		return nil
 	}
-	if err := group.RemoveFreezer(); err != nil {
+	switch err := group.RemoveFreezer(); {
+	case errors.Is(err, unix.EBUSY): // its processes run
+		b.log.Warn("the freezer cgroup of Candor remains, because the container has created cgroups in it", logName(g.ID, &g.Engine))
+	case err != nil:
 		return err
 	}
 	return group.ReturnHelpers()

@@ -93,8 +93,8 @@ func TestGiveBackCut(t *testing.T) {
 	}
 }
 
-// TestGiveBackRemoveCut: a GiveBack that ends before it removes any file of the state changes no setting when it is repeated. The state has
-// limits of updates, which the request files do not have.
+// TestGiveBackRemoveCut: after a GiveBack that was cut before the removal of each file of the state in turn, the next GiveBack changes no
+// setting. The state has limits of updates, which the request files do not have.
 func TestGiveBackRemoveCut(t *testing.T) {
 	cuts := 0
 	for isCut := true; isCut; cuts++ {
@@ -166,6 +166,33 @@ func TestGiveBackCanceled(t *testing.T) {
 	defer release()
 	l.nudge()
 	l.check("log", "web")
+}
+
+// TestGiveBackCanceledRemoval: if the interrupted GiveBack has already removed request files, the agent writes them again.
+func TestGiveBackCanceledRemoval(t *testing.T) {
+	l := newLab(t)
+	l.must(flexible("log", "0.1"), "wait")
+	b, err := l.StartGiveBack(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Try(&cutContext{ctx, 1}); !errors.Is(err, context.Canceled) { // after the mark, before the first change
+		t.Fatal(err)
+	}
+	b.Close()
+	if err := os.RemoveAll(filepath.Join(l.store.Dir, "requests")); err != nil {
+		t.Fatal(err)
+	}
+	release, err := l.HoldAgent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	var g Grant
+	g.ID = "log"
+	if !l.store.LoadRequest(&g) || g.Limit != 100 {
+		t.Errorf("the request of log: %+v", g)
+	}
 }
 
 // TestGiveBackFull: a GiveBack needs no space in the file system of the state.

@@ -185,8 +185,8 @@ func TestChargeAgentKilled(t *testing.T) {
 }
 
 // TestChargeRestarts: a container stays charged after a restart of the runtime and of the plugin. A frozen container whose
-// processes are killed ends, and is charged again after its restart. Under CRI-O, the test has a low quota in place of the freeze,
-// because conmon copies the output of yes with less CPU time.
+// processes are killed ends, and is charged again after its restart. Under CRI-O, conmon uses too little CPU time to copy the
+// output of yes, so Candor lowers the quota and does not freeze.
 func TestChargeRestarts(t *testing.T) {
 	l := newLab(t)
 	agent := l.startCharging("19473")

@@ -53,7 +53,7 @@ func TestDoctorDisabledNRI(t *testing.T) {
 func TestDoctorShortTimeout(t *testing.T) {
 	l := newEngine(t)
 	file := l.path("containerd.toml")
-	if _, status, found := l.doctored("nri-timeout"); status != "ok" && strings.Contains(found, file) {
+	if _, status, found := l.doctored("nri-timeout"); status != "ok" {
 		t.Errorf("the default: %s: %s", status, found)
 	}
 	text, err := os.ReadFile(file)

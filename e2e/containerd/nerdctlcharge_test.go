@@ -33,7 +33,8 @@ func (n *nerdctl) startCharging(port string) *daemon {
 // charged starts a charged container with more flags of run.
 func (n *nerdctl) charged(name, cpus, script string, flags ...string) *nerdctlContainer {
 	n.Helper()
-	// A log has a directory of its own: at each rotation, the logger reads all files of the directory, and stops if one of them disappears.
+	// A log has a directory of its own: at each rotation, the logger reads all files of the directory, and stops if one of them
+	// disappears.
 	logs := n.path("logs/" + name)
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		n.Fatal(err)

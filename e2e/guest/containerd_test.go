@@ -57,7 +57,7 @@ func withContainerd(t *testing.T, g guest.Guest, tests string, env ...string) {
 	}
 	g.Commands = []report.Command{{
 		Name:  "containerd",
-		Args:  []string{"/guest/containerd.test", "-test.v=test2json", "-test.timeout=0", "-test.run=" + pattern},
+		Args:  []string{"/guest/containerd.test", "-test.v=test2json", "-test.timeout=" + (g.Limit - 2*time.Minute).String(), "-test.run=" + pattern},
 		Env:   append(env, "CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor", "CANDOR_GUEST_CACHE=/guest/cache"),
 		Limit: g.Limit - time.Minute,
 	}}

@@ -84,7 +84,7 @@ func withDocker(t *testing.T, g guest.Guest, test string, env ...string) {
 	g.Commands = []report.Command{{
 		Name:  "docker",
 		Args:  []string{"/bin/busybox", "sh", "-c", uninstallScript},
-		Env:   append(env, "CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor", "CANDOR_TEST="+test),
+		Env:   append(env, "CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor", "CANDOR_TEST="+test, "CANDOR_TIMEOUT="+(g.Limit-2*time.Minute).String()),
 		Dir:   "/guest/e2e",
 		Limit: g.Limit - time.Minute,
 	}}
@@ -98,7 +98,7 @@ func withDocker(t *testing.T, g guest.Guest, test string, env ...string) {
 }
 
 // uninstallScript runs the test $CANDOR_TEST, and removes the groups that each Docker engine leaves.
-const uninstallScript = `/guest/e2e/e2e.test -test.v=test2json -test.timeout=0 -test.run="^$CANDOR_TEST\$"
+const uninstallScript = `/guest/e2e/e2e.test -test.v=test2json -test.timeout="$CANDOR_TIMEOUT" -test.run="^$CANDOR_TEST\$"
 code=$?
 find /sys/fs/cgroup -depth -type d -name docker -exec rmdir {} \;
 exit $code`

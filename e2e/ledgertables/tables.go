@@ -22,14 +22,14 @@ type summary struct {
 	runs              int // 0: the cell is not measured
 }
 
-// summarize returns the summary of a figure over all runs of a cell. It ignores c.Run. It skips results without the figure (has is false).
-func summarize(cells map[Cell]Result, c Cell, figure func(Result) (value float64, has bool)) (s summary) {
+// summarize returns the summary of a figure over all runs of a cell. It ignores c.Run. It skips results without the figure.
+func summarize(cells map[Cell]Result, c Cell, f figure) (s summary) {
 	var values []float64
 	for key, result := range cells {
 		if key.Run = c.Run; key != c {
 			continue
 		}
-		if value, has := figure(result); has {
+		if value, has := f.of(result); has {
 			values = append(values, value)
 		}
 	}
@@ -60,15 +60,21 @@ func (s summary) over(divisor summary) summary {
 	return summary{s.median / divisor.median, s.low / divisor.median, s.high / divisor.median, s.runs}
 }
 
-// The figures of a result.
-func own(r Result) (float64, bool)     { return 100 * r.Own, true }
-func helpers(r Result) (float64, bool) { return 100 * r.Helpers, true }
-func sum(r Result) (float64, bool)     { return 100 * (r.Own + r.Helpers), true }
-func logRate(r Result) (float64, bool) { return r.LogRate / 1000, r.LogRate > 0 }
-func events(r Result) (float64, bool)  { return r.Events, true }
+// A figure is a value of a result. A result can lack it: a guest has no log rate and no delay.
+type figure struct {
+	title  string // of its table, with the unit
+	format string
+	of     func(Result) (value float64, has bool)
+}
 
-func delayMedian(r Result) (float64, bool) { return milliseconds(r.Delay.Median), r.Delay.Count > 0 }
-func delayP99(r Result) (float64, bool)    { return milliseconds(r.Delay.P99), r.Delay.Count > 0 }
+var (
+	sum     = figure{"CPU use of the container and of the helpers, %", "%.1f", func(r Result) (float64, bool) { return 100 * (r.Own + r.Helpers), true }}
+	own     = figure{"CPU use of the container, %", "%.1f", func(r Result) (float64, bool) { return 100 * r.Own, true }}
+	logRate = figure{"Growth of the log, kB/s", "%.0f", func(r Result) (float64, bool) { return r.LogRate / 1000, r.LogRate > 0 }}
+	delay   = figure{"Delay of the log, median in ms", "%.1f", func(r Result) (float64, bool) { return milliseconds(r.Delay.Median), r.Delay.Count > 0 }}
+	p99     = figure{"Delay of the log, 99th percentile in ms", "%.1f", func(r Result) (float64, bool) { return milliseconds(r.Delay.P99), r.Delay.Count > 0 }}
+	events  = figure{"events of sysbench per second", "%.0f", func(r Result) (float64, bool) { return r.Events, true }}
+)
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
@@ -84,9 +90,11 @@ func (s Settings) Tables(cells map[Cell]Result) string {
 	if len(t.columns) == 0 {
 		return "No cell is measured.\n"
 	}
-	t.alone()
-	t.beside()
-	t.delays()
+	t.out.WriteString("### A container alone\n")
+	t.figures(aloneRows(), sum, own, logRate, delay, p99)
+	t.out.WriteString("\n### A container beside others\n")
+	t.ratios()
+	t.figures(besideRows(), delay, p99)
 	return t.out.String()
 }
 
@@ -107,64 +115,86 @@ func (t *tables) isMeasured(c Column) bool {
 	return false
 }
 
-// header writes the names of columns.
-func (t *tables) header(names ...string) {
-	t.row(names...)
-	t.out.WriteString("|" + strings.Repeat(" --- |", len(names)) + "\n")
+// A row has the results for a program.
+type row struct {
+	size string // quota, or number of containers
+	cell Cell   // without Column and Work
 }
 
-func (t *tables) row(fields ...string) { fmt.Fprintf(&t.out, "| %s |\n", strings.Join(fields, " | ")) }
-
-// alone writes the table of E1, in percent of a CPU.
-func (t *tables) alone() {
-	t.out.WriteString("### A container alone\n\n")
-	t.header("quota", "program", "column", "own", "helpers", "sum", "log, kB/s", "delay, ms", "p99 of the delay, ms")
+// aloneRows returns the rows of E1.
+func aloneRows() (rows []row) {
 	for _, quota := range Quotas() {
 		for _, p := range Programs() {
-			for _, column := range t.columns {
-				cell := newE1(quota, p.Name).in(column.Name, t.work(column))
-				text := func(figure func(Result) (float64, bool), format string) string {
-					return summarize(t.cells, cell, figure).text(format)
-				}
-				t.row(fmt.Sprintf("%d ms", quota.Milliseconds()), "`"+p.Name+"`", column.Name, text(own, "%.1f"), text(helpers, "%.1f"), text(sum, "%.1f"),
-					text(logRate, "%.0f"), text(delayMedian, "%.1f"), text(delayP99, "%.1f"))
-			}
+			rows = append(rows, row{fmt.Sprintf("%d ms", quota.Milliseconds()), newE1(quota, p.Name)})
+		}
+	}
+	return rows
+}
+
+// besideRows returns the rows of E2.
+func besideRows() (rows []row) {
+	for _, n := range Sizes() {
+		for _, p := range Programs() {
+			rows = append(rows, row{fmt.Sprint(n), newE2(n, p.Name)})
+		}
+	}
+	return rows
+}
+
+// figures writes a table for each figure that a column has.
+func (t *tables) figures(rows []row, figures ...figure) {
+	for _, f := range figures {
+		isEmpty := true
+		text := func(r row, c Column) string {
+			s := summarize(t.cells, r.cell.in(c.Name, t.work(c)), f)
+			isEmpty = isEmpty && s.runs == 0
+			return s.text(f.format)
+		}
+		lines := t.lines(rows, nil, nil, text)
+		if !isEmpty {
+			fmt.Fprintf(&t.out, "\n%s:\n\n%s", f.title, lines)
 		}
 	}
 }
 
-// beside writes the table of E2: the events of sysbench beside a program, divided by the events of sysbench beside dd under the
-// same engine.
-func (t *tables) beside() {
-	t.out.WriteString("\n### A container beside others\n\n")
-	t.header(append([]string{"N", "program", "paper, none", "paper, patch"}, t.names()...)...)
-	for _, n := range Sizes() {
-		for _, p := range Programs() {
-			fields := []string{fmt.Sprint(n), "`" + p.Name + "`", paper[n][p.Name].none, paper[n][p.Name].patch}
-			for _, column := range t.columns {
-				base := baseline(column.Engine)
-				alone := summarize(t.cells, newE2(n, DD).in(base.Name, t.work(base)), events)
-				fields = append(fields, summarize(t.cells, newE2(n, p.Name).in(column.Name, t.work(column)), events).over(alone).text("%.2f"))
-			}
-			t.row(fields...)
-		}
-	}
+// ratios writes the table with the events of sysbench beside a program, divided by the events of sysbench beside dd under the same
+// engine.
+func (t *tables) ratios() {
+	fmt.Fprintf(&t.out, "\nEvents of sysbench, relative to its events beside `dd`:\n\n%s", t.lines(besideRows(),
+		[]string{"paper, none", "paper, patch"},
+		func(r row) []string {
+			figures := paper[r.cell.Containers][r.cell.Program]
+			return []string{figures.none, figures.patch}
+		},
+		func(r row, c Column) string {
+			base := baseline(c.Engine)
+			alone := summarize(t.cells, newE2(r.cell.Containers, DD).in(base.Name, t.work(base)), events)
+			return summarize(t.cells, r.cell.in(c.Name, t.work(c)), events).over(alone).text("%.2f")
+		}))
 }
 
-// delays writes the table with the delays of E2.
-func (t *tables) delays() {
-	t.out.WriteString("\n### Delay of the log beside others, median and p99 in ms\n\n")
-	t.header(append([]string{"N", "program"}, t.names()...)...)
-	for _, n := range Sizes() {
-		for _, p := range Programs() {
-			fields := []string{fmt.Sprint(n), "`" + p.Name + "`"}
-			for _, column := range t.columns {
-				cell := newE2(n, p.Name).in(column.Name, t.work(column))
-				fields = append(fields, summarize(t.cells, cell, delayMedian).text("%.1f")+", "+summarize(t.cells, cell, delayP99).text("%.1f"))
-			}
-			t.row(fields...)
-		}
+// lines returns a table with a field for each row and column. names are the headers of further fields, which more returns for each row.
+func (t *tables) lines(rows []row, names []string, more func(row) []string, text func(row, Column) string) string {
+	size := "quota"
+	if rows[0].cell.Experiment == E2 {
+		size = "N"
 	}
+	var out strings.Builder
+	line := func(fields ...string) { fmt.Fprintf(&out, "| %s |\n", strings.Join(fields, " | ")) }
+	headers := slices.Concat([]string{size, "program"}, names, t.names())
+	line(headers...)
+	out.WriteString("|" + strings.Repeat(" --- |", len(headers)) + "\n")
+	for _, r := range rows {
+		fields := []string{r.size, "`" + r.cell.Program + "`"}
+		if more != nil {
+			fields = append(fields, more(r)...)
+		}
+		for _, c := range t.columns {
+			fields = append(fields, text(r, c))
+		}
+		line(fields...)
+	}
+	return out.String()
 }
 
 // names returns the names of the columns.

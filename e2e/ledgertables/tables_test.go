@@ -39,13 +39,16 @@ func TestTables(t *testing.T) {
 	}
 	text := s.Tables(cells)
 	for _, want := range []string{
-		"| quota | program | column | own | helpers | sum | log, kB/s | delay, ms | p99 of the delay, ms |\n| --- |",
-		"| 33 ms | `yes` | charge | 40.0 (20.0 to 60.0) | 30.0 (30.0 to 30.0) | 70.0 (50.0 to 90.0) | 2000 (2000 to 2000) | 8.0 (4.0 to 12.0) | 16.0 (8.0 to 24.0) |\n",
-		"| 33 ms | `echo` | charge | - | - | - | - | - | - |\n",
+		"\nCPU use of the container and of the helpers, %:\n\n| quota | program | none | charge | A_podman |\n| --- | --- | --- | --- | --- |\n",
+		"| 33 ms | `yes` | 70.0 (50.0 to 90.0) | 70.0 (50.0 to 90.0) | 70.0 (50.0 to 90.0) |\n",
+		"| 33 ms | `yes` | 40.0 (20.0 to 60.0) | 40.0 (20.0 to 60.0) | 40.0 (20.0 to 60.0) |\n",
+		"| 33 ms | `echo` | 2000 (2000 to 2000) | - | 2000 (2000 to 2000) |\n",
+		"| 33 ms | `echo` | 16.0 (8.0 to 24.0) | - | 16.0 (8.0 to 24.0) |\n",
 		"| N | program | paper, none | paper, patch | none | charge | A_podman |\n",
 		"| 3 | `lsmod` | 0.71 | 0.83 | 1.00 (0.50 to 1.50) | 1.00 (0.50 to 1.50) | 0.50 (0.25 to 0.75) |\n",
 		"| 4 | `echo` | 0.70 | - | 1.00 (0.50 to 1.50) | - | 0.50 (0.25 to 0.75) |\n",
-		"| 5 | `echo` | 8.0 (4.0 to 12.0), 16.0 (8.0 to 24.0) | -, - | 8.0 (4.0 to 12.0), 16.0 (8.0 to 24.0) |\n",
+		"\nDelay of the log, median in ms:\n\n| N | program | none | charge | A_podman |\n",
+		"| 5 | `echo` | 8.0 (4.0 to 12.0) | - | 8.0 (4.0 to 12.0) |\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no row %q in\n%s", want, text)
@@ -56,26 +59,29 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestTablesOfOneRun: a single run has no spread. Cells of another duration do not count.
+// TestTablesOfOneRun: a single run has no spread. Cells of another duration do not count, and a figure that no column has gets no table.
 func TestTablesOfOneRun(t *testing.T) {
 	s := parse(t, "none", "1", "")
 	cells := measured(s, 1)
 	maps.Copy(cells, measured(parse(t, "none", "1", "1"), 9))
 	for c, r := range cells {
-		if c.Experiment == E1 && c.Program == "echo" {
+		if r.LogRate = 0; c.Experiment == E1 && c.Program == "echo" {
 			r.Delay = Delay{}
-			cells[c] = r
 		}
+		cells[c] = r
 	}
 	text := s.Tables(cells)
 	for _, want := range []string{
-		"| 20 ms | `yes` | none | 20.0 | 30.0 | 50.0 | 2000 | 4.0 | 8.0 |\n",
-		"| 20 ms | `echo` | none | 20.0 | 30.0 | 50.0 | 2000 | - | - |\n",
+		"| 20 ms | `yes` | 50.0 |\n",
+		"| 20 ms | `yes` | 8.0 |\n| 20 ms | `lsmod` | 8.0 |\n| 20 ms | `echo` | - |\n",
 		"| 2 | `yes` | 0.50 | 0.95 | 0.50 |\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no row %q in\n%s", want, text)
 		}
+	}
+	if strings.Contains(text, "kB/s") {
+		t.Errorf("a table without figures in\n%s", text)
 	}
 	if got := s.Tables(nil); got != "No cell is measured.\n" {
 		t.Errorf("%q", got)

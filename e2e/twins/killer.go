@@ -60,8 +60,8 @@ func (k *Killer) Rounds(t testing.TB, round func(n int)) {
 }
 
 // Interrupt starts programs and kills each of them at a random point, until k has enough kills, a single pair has differences, or
-// a program has completed. Then the caller starts a program that completes. Interrupt fails the test if the containers equal
-// their twins from the start.
+// a program has completed. Then the caller starts a program that completes. Interrupt fails the test if fewer than two containers
+// differ from their twins at the start.
 func (k *Killer) Interrupt(t testing.TB, pairs []*Pair, start func() Program) {
 	t.Helper()
 	rest := remaining(t, pairs)

@@ -79,12 +79,15 @@ type slowProgram struct {
 	stop       chan struct{}
 	wait       sync.WaitGroup
 	isComplete atomic.Bool
+	changed    int // groups
+	killed     func(changed int)
 }
 
-func (p *slowProgram) Kill()            { close(p.stop); p.wait.Wait() }
+func (p *slowProgram) Kill()            { close(p.stop); p.wait.Wait(); p.killed(p.changed) }
 func (p *slowProgram) IsComplete() bool { return p.isComplete.Load() }
 
-// TestKiller: a Killer reaches its wanted number of kills in the middle of a program that takes 30 ms.
+// TestKiller: a Killer reaches its wanted number of kills in the middle of a program that takes 30 ms, and counts each kill by its
+// place.
 func TestKiller(t *testing.T) {
 	const count = 10
 	names := []string{"plain"}
@@ -103,19 +106,35 @@ func TestKiller(t *testing.T) {
 	}
 	k := NewKiller(t)
 	k.Wanted = 4
+	done, early, middle, late := 0, 0, 0, 0 // done: changed groups of a round
+	killed := func(changed int) {
+		switch {
+		case done == count:
+			late++
+		case changed == 0:
+			early++
+		default:
+			middle++
+		}
+	}
 	k.Rounds(t, func(int) {
+		done = 0
 		for _, g := range all[1:] {
 			set(g, quota)
 		}
 		k.Interrupt(t, pairs, func() Program {
-			p := &slowProgram{stop: make(chan struct{})}
+			p := &slowProgram{stop: make(chan struct{}), killed: killed}
 			p.wait.Go(func() {
-				for _, g := range all[1:] {
+				for i, g := range all[1:] {
 					select {
 					case <-p.stop:
 						return
 					case <-time.After(3 * time.Millisecond):
 						set(g, 2*quota)
+					}
+					if i == done {
+						done++
+						p.changed++
 					}
 				}
 				p.isComplete.Store(true)
@@ -123,7 +142,7 @@ func TestKiller(t *testing.T) {
 			return p
 		})
 	})
-	if k.Middle != k.Wanted {
-		t.Errorf("%d kills in the middle, want %d", k.Middle, k.Wanted)
+	if k.Early != early || k.Middle != middle || k.Late != late {
+		t.Errorf("counted %d early, %d in the middle, %d late; want %d, %d, %d", k.Early, k.Middle, k.Late, early, middle, late)
 	}
 }

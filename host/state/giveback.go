@@ -47,9 +47,9 @@ func (s Store) UnmarkGiveBack() (existed bool, err error) {
 }
 
 // Remove removes all files of the state, and then the directory. The caller must hold the lock. After an interrupted Remove, the next
-// GiveBack must find the same values, or no container. So Remove first removes the request files, because they name the containers if
-// there is no state file, and do not have the limits of later updates. It removes the state file before the requests of the engines.
-// If the directory has other files or is a mount point, the directory remains.
+// GiveBack must find the same values, or no container. Without a state file, GiveBack reads the limits from the request files, which
+// lack later updates. So Remove removes the request files before the state file, and the requests of the engines after it. If the
+// directory has other files or is a mount point, the directory remains.
 func (s Store) Remove() error {
 	for _, name := range []string{
 		"requests", "state.json", ".state.json", "state.json.bad", "commands", "engine-requests", "views", "preserved",
