@@ -161,7 +161,7 @@ SERIAL     := ./bandwidth/record ./cgroup ./cmd/candor/internal/audit ./cmd/cand
 	./host ./host/launch ./internal/procfs ./ledger/softirq ./metrics ./quota ./view
 # Packages with goroutines.
 RACE       := ./bandwidth/... ./cgroup ./cmd/... ./engine/nri ./experiment ./experiment/probe ./host ./internal/... ./kube/apiserver \
-	./kube/cluster ./kube/publish ./metrics ./quota ./simulate ./trace ./view
+	./kube/cluster ./kube/events ./kube/publish ./metrics ./quota ./simulate ./trace ./view
 # packages lists packages as ./DIR. make stops if a package does not exist.
 packages   = $(shell $(GO) list -f './{{slice .ImportPath 33}}' $(1))$(if $(filter-out 0,$(.SHELLSTATUS)),$(error cannot list the packages $(1)))
 PARALLEL   = $(filter-out $(SERIAL),$(call packages,./...))

@@ -90,6 +90,7 @@ func (m *machine) startRuntime() *runtime {
 	update := func(context.Context, []*adaptation.ContainerUpdate) ([]*adaptation.ContainerUpdate, error) {
 		return nil, nil
 	}
+	adaptation.SetPluginRequestTimeout(patience) // the tests do not measure the time of the plugin on a busy machine
 	none := m.path("no-plugins")
 	a, err := adaptation.New("containerd", "v2.4.2", sync, update, adaptation.WithSocketPath(m.path("none.sock")),
 		adaptation.WithPluginPath(none), adaptation.WithPluginConfigPath(none))

@@ -149,7 +149,7 @@ func TestAbsenceOfRuntime(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if len(got) != 1 || !strings.Contains(got[0], "none.sock: no such file") || !strings.Contains(got[0], "start the runtime") {
+	if len(got) != 1 || !strings.Contains(got[0], "none.sock: connect: no such file") || !strings.Contains(got[0], "start the runtime") {
 		t.Errorf("got Events %q", got)
 	}
 }
