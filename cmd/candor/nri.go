@@ -396,7 +396,7 @@ type publishFlags struct {
 }
 
 func (f *publishFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.publish, "publish", false, "report the node's CPUs as a NodeCPU object and Events (or \"publish: true\" in --config)")
+	flags.BoolVar(&f.publish, "publish", false, "report the node as a NodeCPU object and Events (or \"publish: true\" in --config)")
 	flags.StringVar(&f.node, "node-name", os.Getenv("NODE_NAME"), "node name in the cluster, for --publish and scheduler hints ($NODE_NAME)")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig for --publish (default: $KUBECONFIG, or the pod's account)")
 }
