@@ -60,13 +60,13 @@ func TestKubeletEvents(t *testing.T) {
 	api.makePod("part", "node", burstable)
 	c.describes("pod", "part", "DowngradedRequestNotLimit", "its CPU request of 100m is not its limit, 200m; set its CPU request to its limit")
 
-	c.servedPod = newServedPod(k, api, "node", 1000)
+	c.servedPod = newServedPod(k, api, "node", 1200) // with the guarantees of part and log, 500m are left for sensitive containers
 	api.makePod("late", "node", limited("app", 600))
 	c.describes("pod", "late", "CPUsRefused", "container default/late/app: no capacity: ", "; use another node, a smaller limit")
 	api.does("DELETE", podPath+"/late", "application/json", map[string]int{"gracePeriodSeconds": 0})
-	c.resize(1600)
+	c.resize(1800)
 	c.describes("pod", "web", "CPUResizeRefused", "resize of container default/web/app: no capacity: ", "; it keeps its CPUs and its limit")
-	c.resize(1000)
+	c.resize(1200)
 
 	g := c.granted()
 	group := c.allPods().EngineGroup("app", g.Engine.Cgroup)
