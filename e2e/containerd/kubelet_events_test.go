@@ -60,7 +60,7 @@ func TestKubeletEvents(t *testing.T) {
 	api.makePod("part", "node", burstable)
 	c.describes("pod", "part", "DowngradedRequestNotLimit", "its CPU request of 100m is not its limit, 200m; set its CPU request to its limit")
 
-	c.servedPod = newServedPod(k, api, "node", 1200) // with the guarantees of part and log, 500m are left for sensitive containers
+	c.servedPod = newServedPod(k, api, "node", 1200) // 500m are left for sensitive containers
 	api.makePod("late", "node", limited("app", 600))
 	c.describes("pod", "late", "CPUsRefused", "container default/late/app: no capacity: ", "; use another node, a smaller limit")
 	api.does("DELETE", podPath+"/late", "application/json", map[string]int{"gracePeriodSeconds": 0})
