@@ -77,7 +77,7 @@ func (p *panel) number(id uint32) cog.Builder[dashboard.Panel] {
 
 func (p *panel) list(id uint32) cog.Builder[dashboard.Panel] {
 	b := table.NewPanelBuilder().Id(id).Title(p.title).Description(p.description).Datasource(source).Unit(p.unit).
-		Span(p.span()).Height(10).
+		Span(p.span()).Height(10).Footer(common.NewTableFooterOptionsBuilder().Show(false)).
 		WithTransformation(dashboard.DataTransformerConfig{Id: "organize", Options: map[string]any{
 			"excludeByName": map[string]bool{"Time": true, "__name__": true, "job": true, "endpoint": true, "service": true},
 		}})
