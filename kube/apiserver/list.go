@@ -32,21 +32,36 @@ func List[T any](ctx context.Context, c Reader, path string) (all []T, err error
 }
 
 func list[T any](ctx context.Context, c Reader, path string) (all []T, err error) {
-	next := ""
+	err = EachPage(ctx, c, path, "", func(page []T) { all = append(all, page...) })
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// EachPage reads the objects at a path of the API, and calls a function for each page, so that only a page is in memory. query has
+// further parameters such as "fieldSelector=spec.nodeName%3Da", or is "". If the API server ends the list with ResourceExpired, the
+// caller can start again.
+func EachPage[T any](ctx context.Context, c Reader, path, query string, do func(page []T)) error {
+	if query != "" {
+		query = "&" + query
+	}
+	next, items := "", 0
 	for {
 		var page struct {
 			Metadata struct{ Continue string }
 			Items    []T
 		}
-		if err := c.Get(ctx, fmt.Sprintf("%s?limit=%d&continue=%s", path, pageSize, url.QueryEscape(next)), &page); err != nil {
-			return nil, err
+		if err := c.Get(ctx, fmt.Sprintf("%s?limit=%d&continue=%s%s", path, pageSize, url.QueryEscape(next), query), &page); err != nil {
+			return err
 		}
-		all = append(all, page.Items...)
+		do(page.Items)
+		items += len(page.Items)
 		switch next = page.Metadata.Continue; {
 		case next == "":
-			return all, nil
-		case len(page.Items) == 0, len(all) > maxItems:
-			return nil, fmt.Errorf("%s: a list without end", path)
+			return nil
+		case len(page.Items) == 0, items > maxItems:
+			return fmt.Errorf("%s: a list without end", path)
 		}
 	}
 }

@@ -137,7 +137,7 @@ func (n *Node) addReport(c *cluster.Cluster, r *v1alpha1.NodeCPU, now time.Time)
 		n.Problem = "report of node cannot be used: " + err.Error()
 		c.NoReport(r.Name, 1, cluster.Unusable)
 	default:
-		n.CPUs, n.Problem, n.SeenCPUs = node, "", seenIn(&r.Status)
+		n.CPUs, n.Problem, n.SeenCPUs = node, "", SeenCPUs(&r.Status)
 		c.Report(r.Name, 1, node, now)
 	}
 }
@@ -146,8 +146,9 @@ func (n *Node) addReport(c *cluster.Cluster, r *v1alpha1.NodeCPU, now time.Time)
 // view that the container should have, nor the mounts.
 const otherFilesNote = "its /proc and /sys show other CPUs: candor inspect on the node has the reason; usually a restart mounts its view"
 
-// seenIn returns the CPUs that containers of a report see. It skips invalid texts, which no agent writes.
-func seenIn(s *v1alpha1.NodeCPUStatus) map[string]seencpus.Summary {
+// SeenCPUs returns the CPUs that the containers of a report see, by the ID of the container (nodecpu.Holder.ID). It skips invalid
+// texts, which no agent writes.
+func SeenCPUs(s *v1alpha1.NodeCPUStatus) map[string]seencpus.Summary {
 	seen := map[string]seencpus.Summary{}
 	for i := range s.Grants {
 		g := &s.Grants[i]

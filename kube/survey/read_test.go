@@ -47,7 +47,7 @@ func TestReportOfFormerNode(t *testing.T) {
 // TestSeen: the survey has the CPUs that containers see, with the remedy for a sensitive container without a view. It skips texts
 // that no agent writes.
 func TestSeen(t *testing.T) {
-	got := seenIn(&v1alpha1.NodeCPUStatus{Grants: []v1alpha1.Grant{
+	got := SeenCPUs(&v1alpha1.NodeCPUStatus{Grants: []v1alpha1.Grant{
 		{Pod: "uid-1", Container: "app", Class: "sensitive", Sees: "1/2"}, {Pod: "uid-1", Container: "side", Sees: "1/2"}, {Container: "hid", Class: "sensitive", Sees: "1/?"}, {Container: "job", Sees: "3"}, {Container: "log"}, {Container: "bad", Sees: "1/2/3"},
 	}})
 	want := map[string]seencpus.Summary{"uid-1/app": {Affinity: 1, Files: 2, Note: otherFilesNote}, "uid-1/side": {Affinity: 1, Files: 2}, "hid": {Affinity: 1}, "job": {Affinity: 3, Files: 3}}
