@@ -45,6 +45,9 @@ const rootExample = `  # List containers that see more CPUs than they have, befo
   # Show the free CPUs of each node
   kubectl candor nodes
 
+  # Show all nodes in a browser
+  kubectl candor web
+
   # Explain the CPUs of a pod, or why it waits
   kubectl candor why web-0 -n shop
 
@@ -73,7 +76,7 @@ func newRoot() *cobra.Command {
 	root.SetVersionTemplate("kubectl-candor {{.Version}}\n")
 	a := newAccess(root)
 	root.AddGroup(&cobra.Group{ID: groupNodes, Title: "Nodes:"}, &cobra.Group{ID: groupPods, Title: "Pods:"})
-	add(root, groupNodes, newAuditCommand(a), newDoctorCommand(a), newMapCommand(a), newNodesCommand(a), newTopCommand(a))
+	add(root, groupNodes, newAuditCommand(a), newDoctorCommand(a), newMapCommand(a), newNodesCommand(a), newTopCommand(a), newWebCommand(a))
 	add(root, groupPods, newFitsCommand(a), newPlanCommand(a), newProfileCommand(a), newWhyCommand(a))
 	return root
 }

@@ -3,8 +3,7 @@
 const $ = id => document.getElementById(id);
 const uses = ['reserved', 'shared', 'fractional', 'exclusive']; // by the bits of a CPU (kube/nodemap)
 const states = ['', 'no report yet', 'given back: Candor allocates no CPUs here', 'the report cannot be used: open the node for the reason'];
-const removed = 255;
-const rowsPerPage = 100;
+const removed = 255, rowsPerPage = 100;
 
 // model has the nodes by name, what the user sees of them, and the server's clock. view is the part of the state that the URL has.
 const model = {nodes: new Map(), revision: 0, sorted: null, shown: [], matches: null, throttled: null, clock: 0};
@@ -26,35 +25,30 @@ const cpus = milli => (milli / 1000).toLocaleString('en', {maximumFractionDigits
 
 // table returns a table. A column has a title, a cell (a row's text or element) and isNumber.
 function table(caption, columns, rows) {
-  const head = el('tr', {}, ...columns.map(c => el('th', {scope: 'col', className: c.isNumber ? 'number' : ''}, c.title)));
-  const body = rows.map(row => el('tr', {}, ...columns.map(c => el('td', {className: c.isNumber ? 'number' : ''}, c.cell(row)))));
+  const style = c => c.isNumber ? 'number' : '', head = el('tr', {}, ...columns.map(c => el('th', {scope: 'col', className: style(c)}, c.title)));
+  const body = rows.map(row => el('tr', {}, ...columns.map(c => el('td', {className: style(c)}, c.cell(row)))));
   return el('div', {className: 'scroll'}, el('table', {ariaLabel: caption}, el('thead', {}, head), el('tbody', {}, ...body)));
 }
 
 // pagedTable returns a table of which a page of rows is visible.
 function pagedTable(caption, columns, rows, page = 0, turn = null) {
-  const box = el('div', {});
-  const last = Math.max(0, Math.ceil(rows.length / rowsPerPage) - 1);
+  const box = el('div', {}), last = Math.max(0, Math.ceil(rows.length / rowsPerPage) - 1);
   const show = (to, focus) => {
     page = Math.min(Math.max(to, 0), last);
     turn?.(page);
     box.replaceChildren(table(caption, columns, rows.slice(page * rowsPerPage, (page + 1) * rowsPerPage)));
     if (last === 0) return;
-    const step = (text, by) => el('button', {type: 'button', disabled: page + by < 0 || page + by > last, onclick: () => show(page + by, text)}, text);
-    const pages = el('div', {className: 'pages'}, step('Previous', -1), step('Next', 1), `Page ${page + 1} of ${last + 1}`);
-    box.append(pages);
-    if (focus) [...pages.children].find(b => b.textContent === focus && !b.disabled)?.focus();
+    const step = (text, by) => el('button', {type: 'button', disabled: page + by < 0 || page + by > last, onclick: () => show(page + by, by)}, text);
+    const steps = [step('Previous', -1), step('Next', 1)];
+    box.append(el('div', {className: 'pages'}, ...steps, `Page ${page + 1} of ${last + 1}`));
+    if (focus) steps[focus < 0 ? 0 : 1].focus();
   };
   show(page);
   return box;
 }
-
 const list = (title, lines) => lines.length === 0 ? [] : [el('h3', {}, title), el('ul', {}, ...lines.map(line => el('li', {}, name(line))))];
 
-// --- requests ---
-
 let secret = sessionStorage.getItem('candor-token') ?? '';
-
 // call sends a request with the token. Its error has the server's reason and, for a missing login, login.
 async function call(path, options = {}) {
   const response = await fetch(path, {cache: 'no-store', credentials: 'same-origin', redirect: 'error', ...options,
@@ -63,14 +57,9 @@ async function call(path, options = {}) {
   const answer = await response.json().catch(() => ({}));
   throw Object.assign(new Error(answer.error ?? `the server answers with status ${response.status}`), {login: answer.login});
 }
-
 const json = async (path, options) => (await call(path, options)).json();
 const setState = (text, isError = false) => Object.assign($('state'), {textContent: text, className: isError ? 'error' : ''});
-
-function setSecret(token) {
-  secret = token;
-  sessionStorage.setItem('candor-token', token); // of this tab only
-}
+const setSecret = token => { secret = token; sessionStorage.setItem('candor-token', token); }; // of this tab only
 
 // enter exchanges the one-time token of the address, if it has one, for the token of this tab. Then it shows the map.
 async function enter() {
@@ -105,8 +94,7 @@ function decode(buffer) {
   const data = new DataView(buffer), bytes = new Uint8Array(buffer), text = new TextDecoder();
   if (text.decode(bytes.subarray(0, 4)) !== 'CNDR' || data.getUint32(4, true) !== 1) throw new Error('the server has another version: reload the page');
   const nodes = [];
-  let at = 20;
-  for (let left = data.getUint32(16, true); left > 0; left--) {
+  for (let left = data.getUint32(16, true), at = 20; left > 0; left--) {
     const rest = at + 2 + bytes[at + 1], size = data.getUint16(rest, true), end = rest + 16 + ((size + 3) >> 2);
     const node = {
       name: text.decode(bytes.subarray(at + 2, rest)), state: bytes[at], cpus: size, free: data.getUint16(rest + 2, true),
@@ -114,14 +102,13 @@ function decode(buffer) {
       packed: bytes.subarray(rest + 16, end), counts: [0, 0, 0, 0],
     };
     for (let i = 0; i < size; i++) node.counts[useOf(node, i)]++;
-    nodes.push(node);
     at = end;
+    nodes.push(node);
   }
   return {revision: data.getFloat64(8, true), nodes};
 }
 
 const useOf = (node, i) => node.packed[i >> 2] >> (2 * (i & 3)) & 3;
-
 // load reads the map of all nodes.
 async function load() {
   const [info, map] = await Promise.all([json('api/info'), call('api/map').then(r => r.arrayBuffer())]);
@@ -169,8 +156,8 @@ async function follow() {
   if (isFollowing) return;
   isFollowing = true;
   for (let wait = 1000; ; wait = Math.min(2 * wait, 30000)) {
-    const abort = new AbortController();
     let silent = 0;
+    const abort = new AbortController();
     const alive = () => { clearTimeout(silent); silent = setTimeout(() => abort.abort(), 60000); }; // the server sends a line every 20 s
     try {
       if (model.revision === 0) await load();
@@ -183,10 +170,8 @@ async function follow() {
         else apply(event.data);
       }
     } catch (error) {
-      if (error.login) {
-        isFollowing = false;
-        return askLogin(error);
-      }
+      isFollowing = !error.login;
+      if (error.login) return askLogin(error);
       setState(`Not connected: ${error.message}`, true);
     } finally {
       clearTimeout(silent);
@@ -195,10 +180,7 @@ async function follow() {
   }
 }
 
-// --- colors ---
-
 const days = 86400, age = n => Math.max(0, Date.now() / 1000 + model.clock - n.reported);
-
 // scales color a node by a value. Each bound begins a step; texts explain the steps.
 const scales = {
   free: {value: n => n.free, text: n => count(n.free, 'free whole CPU'), bounds: [1, 4, 8, 16],
@@ -212,20 +194,17 @@ const scales = {
 };
 
 function ageText(n) {
-  const s = age(n);
-  const [unit, size] = [['day', days], ['hour', 3600], ['minute', 60], ['second', 1]].find(([, size]) => s >= size) ?? ['second', 1];
-  return count(Math.floor(s / size), unit);
+  const [unit, size] = [['day', days], ['hour', 3600], ['minute', 60]].find(([, size]) => age(n) >= size) ?? ['second', 1];
+  return count(Math.floor(age(n) / size), unit);
 }
 
 const step = (scale, n) => scale.bounds.filter(b => scale.value(n) >= b).length;
 const css = key => getComputedStyle(document.documentElement).getPropertyValue(`--${key}`).trim();
-
 // rgb returns a color of the style sheet as a pixel of an ImageData, mixed with the background by a share.
 function rgb(key, share = 1) {
-  const part = (color, i) => parseInt(color.slice(1 + 2 * i, 3 + 2 * i), 16);
-  const color = css(key), under = css('background');
-  const mixed = [0, 1, 2].map(i => Math.round(part(color, i) * share + part(under, i) * (1 - share)));
-  return (255 << 24 | mixed[2] << 16 | mixed[1] << 8 | mixed[0]) >>> 0;
+  const part = (color, i) => parseInt(color.slice(1 + 2 * i, 3 + 2 * i), 16), color = css(key), under = css('background');
+  const [red, green, blue] = [0, 1, 2].map(i => Math.round(part(color, i) * share + part(under, i) * (1 - share)));
+  return (255 << 24 | blue << 16 | green << 8 | red) >>> 0;
 }
 
 function drawLegend() {
@@ -236,8 +215,6 @@ function drawLegend() {
   if (model.shown.some(n => n.state !== 0)) items.push(['none', 'no usable report']);
   $('legend').replaceChildren(...items.map(([style, text]) => el('li', {}, el('span', {className: `swatch ${style}`}), text)));
 }
-
-// --- all nodes ---
 
 const matches = n => view.q === '' || n.name.includes(view.q.toLowerCase()) || (model.matches?.has(n.name) ?? false);
 
@@ -271,8 +248,7 @@ function draw() {
   $('table').hidden = view.view !== 'table';
   drawLegend();
   if ($('all').hidden) return;
-  if (view.view === 'map') drawField();
-  else drawTable();
+  view.view === 'map' ? drawField() : drawTable();
 }
 
 // place computes the size of a node's box in device pixels: the largest with which all nodes fit, but at least 2 pixels for a CPU.
@@ -304,26 +280,21 @@ function drawField() {
   const fill = (x, y, w, h, color) => {
     for (let row = Math.max(0, y); row < Math.min(height, y + h); row++) pixels.fill(color, row * width + x, row * width + Math.min(width, x + w));
   };
-  const top = Math.round(field.scrollTop * ratio), first = Math.max(0, Math.floor((top - gap) / (h + gap))) * perRow;
-  const visible = [];
+  const hatch = (x, y, w, h, color) => { // the node has no usable report
+    for (let i = 0; i < h; i++) for (let j = (7 - i % 7) % 7; j < w; j += 7) fill(x + j, y + i, Math.min(2, w - j), 1, color);
+  };
+  const top = Math.round(field.scrollTop * ratio), first = Math.max(0, Math.floor((top - gap) / (h + gap))) * perRow, visible = [];
   for (let i = first; i < model.shown.length; i++) {
     const n = model.shown[i], x = gap + i % perRow * (w + gap), y = gap + Math.floor(i / perRow) * (h + gap) - top;
     if (y > height) break;
     const isFound = matches(n), color = isFound ? full : faded;
     visible.push([n, x, y, isFound]);
-    if (n.state !== 0) hatch(pixels, width, height, x, y + label, w, h - label, color.none);
+    if (n.state !== 0) hatch(x, y + label, w, h - label, color.none);
     else if (scale) fill(x, y + label, w, h - label, color.steps[step(scale, n)]);
     else for (let c = 0; c < n.cpus; c++) fill(x + c % columns * cell, y + label + Math.floor(c / columns) * cell, inner, inner, color.uses[useOf(n, c)]);
   }
   context.putImageData(image, 0, 0);
   if (label > 0) drawLabels(context, visible);
-}
-
-// hatch fills a box with diagonal lines: its node has no usable report.
-function hatch(pixels, width, height, x, y, w, h, color) {
-  for (let row = Math.max(0, y); row < Math.min(height, y + h); row++) {
-    for (let column = x; column < Math.min(width, x + w); column++) if ((row + column) % 7 < 2) pixels[row * width + column] = color;
-  }
 }
 
 // drawLabels writes the names above the boxes and, with a scale, the values into the boxes.
@@ -375,16 +346,15 @@ function showTip(event) {
     `${cpus(n.sensitive)} CPUs of sensitive containers, ${scales.shared.text(n)}`, scales.age.text(n)];
   if (model.throttled) lines.push(scales.throttled.text(n));
   tip.replaceChildren(el('b', {}, name(n.name)), ...lines.map(line => el('div', {}, line)));
-  const box = tip.getBoundingClientRect();
+  const box = tip.getBoundingClientRect(), below = event.clientY + 18;
   tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 8))}px`;
-  tip.style.top = `${event.clientY + 18 + box.height > innerHeight ? event.clientY - box.height - 10 : event.clientY + 18}px`;
+  tip.style.top = `${below + box.height > innerHeight ? event.clientY - box.height - 10 : below}px`;
 }
 
 const nodeLink = text => el('a', {href: address({node: text, pod: ''})}, name(text));
 let tablePage = 0;
 function drawTable() {
-  const isBehind = document.activeElement && $('table').contains(document.activeElement);
-  if (isBehind && drawTable.isDrawn) return; // a change must not take the focus from a link
+  if (drawTable.isDrawn && $('table').contains(document.activeElement)) return; // a change must not take the focus from a link
   drawTable.isDrawn = true;
   const by = use => n => n.state === 0 ? number(n.counts[use]) : '-';
   const columns = [
@@ -397,8 +367,6 @@ function drawTable() {
   $('table').replaceChildren(pagedTable('Nodes', columns, model.shown.filter(matches), tablePage, page => { tablePage = page; }));
 }
 
-// --- search ---
-
 let searchTimer = 0, searchNumber = 0;
 function search() {
   clearTimeout(searchTimer);
@@ -409,14 +377,12 @@ function search() {
   if (text.length < 2) return;
   searchTimer = setTimeout(async () => {
     const answer = await json(`api/pods?q=${encodeURIComponent(text)}`).catch(error => ({error: error.message, pods: [], nodes: [], total: 0}));
-    if (own !== searchNumber) return;
-    model.matches = new Set(answer.nodes);
-    showFound(answer);
-    update();
+    if (own === searchNumber) showFound(answer);
   }, 300);
 }
 
 function showFound(answer) {
+  model.matches = new Set(answer.nodes);
   const more = answer.total > answer.pods.length ? `, the first ${answer.pods.length}` : '', title = p => name(`${p.namespace}/${p.pod}`);
   const link = p => p.node ? [el('a', {href: address({node: p.node, pod: ''})}, title(p)), ' on ', name(p.node)]
     : [el('a', {href: address({pod: `${p.namespace}/${p.pod}`, node: ''})}, title(p)), ' waits'];
@@ -424,9 +390,8 @@ function showFound(answer) {
     answer.error ? el('p', {className: 'error'}, `Pods cannot be searched: ${answer.error}`) : el('p', {className: 'muted'}, `${count(answer.total, 'pod')} found${more}`),
     el('ul', {}, ...answer.pods.map(p => el('li', {}, ...link(p)))));
   $('found').hidden = false;
+  update();
 }
-
-// --- a node, a pod ---
 
 let opened = 0; // number of the detail that was opened last: a late answer of another one is dropped
 // open shows a detail under a title, when its answer has come.
@@ -436,22 +401,20 @@ async function open(title, path, show) {
   heading.focus();
   await fillIn(own, body, path, show);
 }
-
 async function fillIn(own, body, path, show) {
   const parts = await json(path).then(show).catch(error => [el('p', {className: 'error'}, error.message)]);
   if (own === opened) body.replaceChildren(...parts);
 }
 
-const openNode = () => open(view.node, `api/node?name=${encodeURIComponent(view.node)}`, showNode);
+const nodePath = () => `api/node?name=${encodeURIComponent(view.node)}`;
+const podPath = () => `api/pod?namespace=${encodeURIComponent(view.pod.split('/')[0])}&name=${encodeURIComponent(view.pod.split('/')[1] ?? '')}`;
 
-// refreshNode reads an open node again after a change, at most every 2 seconds.
+// refreshNode reads an open node again after a change, at most once in a second.
 function refreshNode() {
-  if (refreshNode.timer) return;
-  refreshNode.timer = setTimeout(() => {
-    refreshNode.timer = 0;
-    const body = $('detail').lastElementChild;
-    if (view.node && body) fillIn(opened, body, `api/node?name=${encodeURIComponent(view.node)}`, showNode);
-  }, 2000);
+  refreshNode.timer ??= setTimeout(() => {
+    refreshNode.timer = null;
+    if (view.node) fillIn(opened, $('detail').lastElementChild, nodePath(), showNode);
+  }, 1000);
 }
 
 function showNode(answer) {
@@ -464,20 +427,14 @@ function showNode(answer) {
 
 // drawing returns the picture of a node. Its style sheet would be refused as part of the page, and must not apply to the page.
 function drawing(text) {
-  const svg = new DOMParser().parseFromString(text, 'image/svg+xml').documentElement, sheet = new CSSStyleSheet();
+  const svg = new DOMParser().parseFromString(text, 'image/svg+xml').documentElement, style = svg.querySelector('style'), sheet = new CSSStyleSheet();
   const box = el('div', {className: 'drawing'}), shadow = box.attachShadow({mode: 'open'});
-  const style = svg.querySelector('style');
-  sheet.replaceSync(style?.textContent ?? '');
-  style?.remove();
+  sheet.replaceSync(style.textContent);
+  style.remove();
   shadow.adoptedStyleSheets = [sheet];
   shadow.append(document.importNode(svg, true));
   return box;
 }
-
-const openPod = () => {
-  const [namespace, pod] = view.pod.split('/');
-  return open(view.pod, `api/pod?namespace=${encodeURIComponent(namespace)}&name=${encodeURIComponent(pod ?? '')}`, showPod);
-};
 
 function showPod(answer) {
   if (answer.node) return [el('p', {}, 'The pod is on node ', nodeLink(answer.node), '.')];
@@ -489,8 +446,6 @@ function showPod(answer) {
     ...list('Notes', answer.notes), ...list('Not evaluated here, and can change the result', answer.notLookedAt), pagedTable('Nodes for the pod', columns, answer.nodes)];
 }
 
-// --- the URL ---
-
 // address returns the URL of a view that differs from the current view.
 function address(change) {
   const next = {...view, ...change}, parameters = new URLSearchParams();
@@ -498,21 +453,14 @@ function address(change) {
   return `#${parameters}`;
 }
 
-function read() {
-  const parameters = new URLSearchParams(location.hash.slice(1));
-  for (const key of Object.keys(defaults)) view[key] = parameters.get(key) ?? defaults[key];
-  if (!['map', 'table'].includes(view.view)) view.view = 'map';
-  if (view.color !== 'use' && !Object.hasOwn(scales, view.color)) view.color = 'use';
-  if (view.order !== 'value') view.order = 'name';
-}
-
-// route shows the view of the URL.
+// route shows the view of the URL. Unknown values are replaced by the defaults.
 function route() {
-  const before = {...view};
-  read();
-  const go = change => { history.replaceState(null, '', address(change)); route(); };
-for (const key of ['color', 'order']) $(key).value = view[key];
-  if ($('q').value !== view.q) $('q').value = view.q;
+  const before = {...view}, parameters = new URLSearchParams(location.hash.slice(1));
+  for (const key of Object.keys(defaults)) view[key] = parameters.get(key) ?? defaults[key];
+  if (view.view !== 'table') view.view = 'map';
+  if (view.order !== 'value') view.order = 'name';
+  if (!Object.hasOwn(scales, view.color)) view.color = 'use';
+  for (const key of ['color', 'order', 'q']) if ($(key).value !== view[key]) $(key).value = view[key];
   for (const key of ['map', 'table']) $(`view-${key}`).ariaPressed = String(view.view === key);
   const isDetail = view.node !== '' || view.pod !== '';
   $('all').hidden = isDetail;
@@ -521,7 +469,7 @@ for (const key of ['color', 'order']) $(key).value = view[key];
   document.title = `${view.node || view.pod || 'CPUs of the nodes'} - Candor`;
   if (view.q !== before.q || route.isFirst) search();
   if (view.color === 'throttled') readThrottling();
-  if (isDetail && (view.node !== before.node || view.pod !== before.pod || route.isFirst)) view.node ? openNode() : openPod();
+  if (isDetail && (view.node !== before.node || view.pod !== before.pod || route.isFirst)) view.node ? open(view.node, nodePath(), showNode) : open(view.pod, podPath(), showPod);
   if (!isDetail && (before.node || before.pod)) $('q').focus({preventScroll: true});
   if (view.view !== before.view || view.q !== before.q) tablePage = 0;
   drawTable.isDrawn = false;
@@ -529,15 +477,9 @@ for (const key of ['color', 'order']) $(key).value = view[key];
   update();
 }
 route.isFirst = true;
-
 async function readThrottling() {
+  await json('api/throttling').then(answer => { model.throttled = answer.nodes; update(); }, error => setState(`No throttling: ${error.message}`, true));
   clearTimeout(readThrottling.timer);
-  try {
-    model.throttled = (await json('api/throttling')).nodes;
-    update();
-  } catch (error) {
-    setState(`No throttling: ${error.message}`, true);
-  }
   readThrottling.timer = setTimeout(() => { if (view.color === 'throttled') readThrottling(); }, 30000);
 }
 
@@ -554,5 +496,4 @@ addEventListener('keydown', event => { if (event.key === 'Escape' && (view.node 
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', update);
 new ResizeObserver(update).observe($('field'));
 setInterval(update, 60000); // the age of the reports
-
 enter();
