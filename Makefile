@@ -39,6 +39,10 @@ PLUGIN := github.com/candor-project/candor/kube/kubectl-candor/command
 kubectl-candor: ## build bin/kubectl-candor, a plugin of kubectl (2 minutes the first time)
 	cd kube/kubectl-candor && CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '-X $(PLUGIN).Version=$(VERSION)' -o ../../bin/kubectl-candor ./cmd/kubectl-candor
 
+.PHONY: candor-web
+candor-web: ## build bin/candor-web, which serves the page of kubectl candor web in a cluster
+	cd kube/kubectl-candor && CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -o ../../bin/candor-web ./cmd/candor-web
+
 demo: build ## show programs that see their own CPUs, on this machine (root)
 	scripts/demo.sh bin/candor
 

@@ -95,9 +95,9 @@ func TestReleaseFiles(t *testing.T) {
 		t.Fatalf("two runs write\n%q and\n%q", files, other)
 	}
 	for _, want := range []string{
-		"candor-linux-amd64", "candor-linux-arm64", "candor-linux-amd64.cdx.json", "candor-scheduler-linux-arm64.cdx.json",
+		"candor-linux-amd64", "candor-linux-arm64", "candor-linux-amd64.cdx.json", "candor-scheduler-linux-arm64.cdx.json", "candor-web-linux-amd64",
 		"candor_0.0.1-test.1_amd64.deb", "candor_0.0.1-test.1_arm64.deb", "candor-0.0.1-test.1.x86_64.rpm", "candor-0.0.1-test.1.aarch64.rpm",
-		"candor-0.0.1-test.1.tgz", "candor-image.tar", "candor-scheduler-image.tar", "images.txt", "RELEASE_NOTES.md", "SHA256SUMS",
+		"candor-0.0.1-test.1.tgz", "candor-image.tar", "candor-scheduler-image.tar", "candor-web-image.tar", "images.txt", "RELEASE_NOTES.md", "SHA256SUMS",
 		"candor-nri.service", "candor.yaml", "kubectl-candor-linux-amd64.tar.gz", "kubectl-candor-linux-arm64.tar.gz", "kubectl-candor-darwin-arm64.tar.gz",
 		"kubectl-candor-linux-amd64.cdx.json",
 	} {
@@ -115,7 +115,7 @@ func TestReleaseFiles(t *testing.T) {
 		t.Errorf("the notes are %q", notes)
 	}
 	for _, arch := range []string{"amd64", "arm64"} {
-		for _, program := range []string{"candor", "candor-scheduler"} {
+		for _, program := range []string{"candor", "candor-scheduler", "candor-web"} {
 			checkBinary(t, filepath.Join(dist, program+"-linux-"+arch))
 		}
 	}
@@ -360,14 +360,14 @@ func checkChroot(t *testing.T, dist string) {
 // checkImages checks that images.txt, the archives and the chart name the same digests.
 func checkImages(t *testing.T, dist string) {
 	references := strings.Fields(readFile(t, filepath.Join(dist, "images.txt")))
-	if len(references) != 2 {
-		t.Fatalf("%q, want 2 images", references)
+	if len(references) != 3 {
+		t.Fatalf("%q, want 3 images", references)
 	}
 	chartFile := filepath.Join(dist, "candor-0.0.1-test.1.tgz")
 	// helm that is built by go install takes the cluster for Kubernetes 1.20.
-	args := []string{"template", "candor", chartFile, "--kube-version", "1.30.0", "--set", "publish=true,scheduler.enabled=true,ledger.enabled=true"}
+	args := []string{"template", "candor", chartFile, "--kube-version", "1.30.0", "--set", "publish=true,scheduler.enabled=true,ledger.enabled=true,web.enabled=true"}
 	rendered := run(t, "", findHelm(t), args...)
-	for i, program := range []string{"candor", "candor-scheduler"} {
+	for i, program := range []string{"candor", "candor-scheduler", "candor-web"} {
 		prefix := testRegistry + "/" + program + ":" + testVersion + "@"
 		digest := strings.TrimPrefix(references[i], prefix)
 		if !strings.HasPrefix(references[i], prefix) {

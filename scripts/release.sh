@@ -87,6 +87,7 @@ binaries() {
 		build "$arch" . ./cmd/candor "$out/candor-linux-$arch" "$flags"
 		build "$arch" kube/scheduler ./cmd/candor-scheduler "$out/candor-scheduler-linux-$arch" \
 			"-X k8s.io/component-base/version.gitVersion=$KUBERNETES+candor"
+		build "$arch" kube/kubectl-candor ./cmd/candor-web "$out/candor-web-linux-$arch" ""
 	done
 	for file in "$out"/candor-*; do
 		modules "$file" "$file"
@@ -134,7 +135,7 @@ packages() {
 # images writes each image as an archive of an OCI layout, and its reference with the digest to images.txt.
 images() {
 	local program arch digest binaries
-	for program in candor candor-scheduler; do
+	for program in candor candor-scheduler candor-web; do
 		say "image $program"
 		binaries=()
 		for arch in $arches; do
@@ -154,7 +155,7 @@ chart() {
 	cp -R deploy/helm/candor "$dir"
 	rm "$dir/README.md.gotmpl" "$dir/.helmignore"
 	sed -i -e "s/^version: .*/version: $number/" -e "s/^appVersion: .*/appVersion: \"$version\"/" "$dir/Chart.yaml"
-	for program in candor candor-scheduler; do
+	for program in candor candor-scheduler candor-web; do
 		digest=$(sed -n "s|^$REGISTRY/$program:$version@||p" "$out/images.txt")
 		sed -i "s|^\( *\)repository: $program\$|\1repository: $REGISTRY/$program|" "$dir/values.yaml"
 		sed -i "s|^  candor.dev/$program-digest: .*|  candor.dev/$program-digest: $digest|" "$dir/Chart.yaml"

@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/candor-project/candor/kube/kubectl-candor/internal/controlplane"
 )
 
 // A lab is a real API server whose nodes have no kubelets. It plays their kubelets: each pod on a node succeeds at once, except
@@ -31,7 +33,7 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	config := startPlane(t)
+	config := controlplane.Start(t)
 	l := &lab{config: config, admin: kubernetes.NewForConfigOrDie(config)}
 	if _, err := l.admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tools"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -142,7 +144,7 @@ func TestPodIsAccepted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	job := &Job{Args: []string{"audit"}, MaxOutput: 1 << 20, Timeout: time.Second, Pods: &Pods{Namespace: "tools", Image: "candor:test", Timeout: time.Minute, StartTimeout: time.Minute}}
 	go func() {
-		until(t, "two pods", func() bool { return l.left(t) == 2 })
+		controlplane.Until(t, "two pods", func() bool { return l.left(t) == 2 })
 		cancel(cause)
 	}()
 	nodes := nodesOf("node-1", "silent-1")
@@ -154,7 +156,7 @@ func TestPodIsAccepted(t *testing.T) {
 	if err != nil || *orphan.Spec.ActiveDeadlineSeconds != podDeadline || orphan.Spec.NodeName != "node-1" {
 		t.Fatalf("%v, %+v", err, orphan)
 	}
-	until(t, "the pod of the killed run has ended and is deleted", func() bool {
+	controlplane.Until(t, "the pod of the killed run has ended and is deleted", func() bool {
 		n, err := l.DeleteEnded(t.Context(), "tools")
 		return err == nil && n == 1
 	})
@@ -177,7 +179,7 @@ func TestRights(t *testing.T) {
 		t.Errorf("%v, want the next step", err)
 	}
 	config := rest.CopyConfig(l.config)
-	config.BearerToken = "labtoken"
+	config.BearerToken = controlplane.OperatorToken
 	job.Pods.Namespace = "tools"
 	operator := l.as(t, config)
 	if _, err := operator.Run(t.Context(), nodesOf("node-1"), nil, job); !apierrors.IsForbidden(err) {
@@ -197,7 +199,7 @@ func TestRights(t *testing.T) {
 	if _, err := l.admin.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the operator has the rights", func() bool {
+	controlplane.Until(t, "the operator has the rights", func() bool {
 		answers, err := operator.Run(t.Context(), nodesOf("node-1"), nil, job)
 		return err == nil && answers[0].Err == nil
 	})

@@ -1,4 +1,5 @@
-package remote
+// Package controlplane starts a real API server with etcd for tests.
+package controlplane
 
 import (
 	"crypto/rand"
@@ -18,10 +19,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-const adminToken = "admintoken"
+// Tokens of users: an administrator, and two users without rights, viewer and operator.
+const (
+	AdminToken    = "admintoken"
+	ViewerToken   = "viewtoken"
+	OperatorToken = "labtoken"
+)
 
-// startPlane starts etcd and kube-apiserver, and returns the access of an administrator. Both end with the test.
-func startPlane(t *testing.T) *rest.Config {
+// Start starts etcd and kube-apiserver, and returns the access of an administrator. Both end with the test. Start skips the test
+// without the programs.
+func Start(t testing.TB) *rest.Config {
 	t.Helper()
 	apiserver, etcd := os.Getenv("CANDOR_APISERVER"), os.Getenv("CANDOR_ETCD")
 	if apiserver == "" || etcd == "" {
@@ -30,25 +37,25 @@ func startPlane(t *testing.T) *rest.Config {
 	dir := t.TempDir()
 	ports := freePorts(t, 3)
 	store, peers := fmt.Sprintf("http://127.0.0.1:%d", ports[0]), fmt.Sprintf("http://127.0.0.1:%d", ports[1])
-	startChild(t, dir, etcd, "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", store, "--advertise-client-urls", store,
+	StartChild(t, dir, etcd, "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", store, "--advertise-client-urls", store,
 		"--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "default="+peers, "--unsafe-no-fsync")
 	writeSecrets(t, dir)
-	startChild(t, dir, apiserver, "--etcd-servers="+store, "--cert-dir="+dir, fmt.Sprint("--secure-port=", ports[2]),
+	StartChild(t, dir, apiserver, "--etcd-servers="+store, "--cert-dir="+dir, fmt.Sprint("--secure-port=", ports[2]),
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.0.0.0/24",
 		"--service-account-issuer=https://localhost", "--service-account-key-file="+filepath.Join(dir, "sa.pub"),
 		"--service-account-signing-key-file="+filepath.Join(dir, "sa.key"), "--token-auth-file="+filepath.Join(dir, "tokens.csv"),
 		"--authorization-mode=Node,RBAC", "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
-	config := &rest.Config{Host: fmt.Sprintf("https://127.0.0.1:%d", ports[2]), BearerToken: adminToken, QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	config := &rest.Config{Host: fmt.Sprintf("https://127.0.0.1:%d", ports[2]), BearerToken: AdminToken, QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 	client := kubernetes.NewForConfigOrDie(config)
-	until(t, "the API server is ready", func() bool {
+	Until(t, "the API server is ready", func() bool {
 		out, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(t.Context())
 		return err == nil && string(out) == "ok"
 	})
 	return config
 }
 
-// until waits for a condition, for at most a minute.
-func until(t *testing.T, condition string, holds func() bool) {
+// Until waits for a condition, for at most a minute.
+func Until(t testing.TB, condition string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -57,8 +64,9 @@ func until(t *testing.T, condition string, holds func() bool) {
 	}
 }
 
-// startChild starts a program until the end of the test. The kernel kills it when the test process ends.
-func startChild(t *testing.T, dir, program string, args ...string) {
+// StartChild starts a program until the end of the test, with a log in a directory, and returns its process ID. The kernel kills the
+// program when the test process ends.
+func StartChild(t testing.TB, dir, program string, args ...string) int {
 	t.Helper()
 	log, err := os.Create(filepath.Join(dir, filepath.Base(program)+".log"))
 	if err != nil {
@@ -71,10 +79,11 @@ func startChild(t *testing.T, dir, program string, args ...string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	return c.Process.Pid
 }
 
 // writeSecrets writes the administrator's token and the signing key of service account tokens.
-func writeSecrets(t *testing.T, dir string) {
+func writeSecrets(t testing.TB, dir string) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -87,7 +96,7 @@ func writeSecrets(t *testing.T, dir string) {
 	for name, text := range map[string][]byte{
 		"sa.key":     pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}),
 		"sa.pub":     pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
-		"tokens.csv": []byte(adminToken + `,admin,admin,"system:masters"` + "\nviewtoken,viewer,viewer\nlabtoken,operator,operator\n"),
+		"tokens.csv": []byte(AdminToken + `,admin,admin,"system:masters"` + "\n" + ViewerToken + ",viewer,viewer\n" + OperatorToken + ",operator,operator\n"),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			t.Fatal(err)
@@ -95,7 +104,7 @@ func writeSecrets(t *testing.T, dir string) {
 	}
 }
 
-func freePorts(t *testing.T, n int) (ports []int) {
+func freePorts(t testing.TB, n int) (ports []int) {
 	t.Helper()
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

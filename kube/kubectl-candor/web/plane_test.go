@@ -1,0 +1,156 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/candor-project/candor/kube/kubectl-candor/internal/controlplane"
+	"github.com/candor-project/candor/kube/v1alpha1"
+)
+
+// A plane is a real API server with the chart's definitions.
+type plane struct {
+	config *rest.Config
+	admin  kubernetes.Interface
+	candor *rest.RESTClient
+}
+
+// startPlane starts an API server. It skips the test without the programs.
+func startPlane(t testing.TB) *plane {
+	t.Helper()
+	config := controlplane.Start(t)
+	candor, err := restClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &plane{config, kubernetes.NewForConfigOrDie(config), candor}
+	files, err := filepath.Glob("../../../deploy/helm/candor/crds/*.yaml")
+	if err != nil || len(files) != 2 {
+		t.Fatalf("%v, %q", err, files)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		object, err := yaml.YAMLToJSON(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.admin.CoreV1().RESTClient().Post().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").
+			SetHeader("Content-Type", "application/json").Body(object).Do(context.Background()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	controlplane.Until(t, "the definitions are served", func() bool {
+		return p.candor.Get().Resource(v1alpha1.NodeCPUs).Do(context.Background()).Error() == nil
+	})
+	return p
+}
+
+// report creates or replaces a report.
+func (p *plane) report(ctx context.Context, r *v1alpha1.NodeCPU) error {
+	object := *r
+	object.Kind, object.APIVersion, object.ResourceVersion = "NodeCPU", v1alpha1.GroupVersion.String(), ""
+	text, err := json.Marshal(map[string]any{"apiVersion": object.APIVersion, "kind": object.Kind, "metadata": map[string]any{"name": object.Name}})
+	if err != nil {
+		return err
+	}
+	const manager = "agent"
+	apply := func(subresource string, text []byte) error {
+		return p.candor.Patch(types.ApplyPatchType).Resource(v1alpha1.NodeCPUs).Name(object.Name).SubResource(subresource).
+			VersionedParams(&metav1.PatchOptions{FieldManager: manager, Force: new(true)}, metav1.ParameterCodec).Body(text).Do(ctx).Error()
+	}
+	if object.Status.Counter == 1 {
+		if err := p.candor.Patch(types.ApplyPatchType).Resource(v1alpha1.NodeCPUs).Name(object.Name).
+			VersionedParams(&metav1.PatchOptions{FieldManager: manager, Force: new(true)}, metav1.ParameterCodec).Body(text).Do(ctx).Error(); err != nil {
+			return err
+		}
+	}
+	if text, err = json.Marshal(&object); err != nil {
+		return err
+	}
+	return apply("status", text)
+}
+
+// inParallel calls a function for the numbers from 0 to n-1, 16 at a time.
+func inParallel(t testing.TB, n int, do func(i int) error) {
+	t.Helper()
+	var wait sync.WaitGroup
+	next, failed := make(chan int), make(chan error, 16)
+	for range 16 {
+		wait.Go(func() {
+			var all error
+			for i := range next {
+				all = errors.Join(all, do(i))
+			}
+			failed <- all
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wait.Wait()
+	close(failed)
+	for err := range failed {
+		if err != nil {
+			t.Fatal(fmt.Sprintf("%.500v", err))
+		}
+	}
+}
+
+// TestReviewsOfAPIServer: a real API server refuses an invalid token and a user without rights, and permits the administrator. The
+// rights of a user who gets the role are found after reviewAge.
+func TestReviewsOfAPIServer(t *testing.T) {
+	p := startPlane(t)
+	v := newReviewer(p.admin)
+	for _, c := range []struct {
+		token string
+		want  error
+	}{{controlplane.AdminToken, nil}, {controlplane.ViewerToken, errForbidden}, {"invalid", errLogin}} {
+		if err := v.check(t.Context(), c.token, listReports, listPods, listNodes); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.token, err, c.want)
+		}
+	}
+	if err := errors.Join(p.report(t.Context(), reportOf(t, "a", 1500)), p.report(t.Context(), reportOf(t, "b"))); err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Options{Config: p.config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		if err := s.reports.watch(t.Context(), s.options.Config); err != nil {
+			t.Error(err)
+		}
+	}()
+	<-s.reports.synced
+	for token, want := range map[string]int{controlplane.AdminToken: 200, controlplane.ViewerToken: 403, "invalid": 401, "": 401} {
+		if w := s.request("GET", "/api/map", token, ""); w.Code != want {
+			t.Errorf("%q: %d %s, want %d", token, w.Code, w.Body, want)
+		}
+	}
+	if w := s.request("GET", "/api/node?name=a", controlplane.AdminToken, ""); answer[nodeAnswer](t, w).SVG == "" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	changed := reportOf(t, "a", 2500)
+	changed.Status.Counter = 2
+	before := revisionOf(s)
+	if err := p.report(t.Context(), changed); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the server has the change", func() bool { return revisionOf(s) > before })
+}
