@@ -241,7 +241,7 @@ e2e-kubernetes: ## test CRDs, policies, reports, helm upgrade, candor-scheduler 
 	cd kube/scheduler && $(GO) vet ./...
 	apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && \
 		export CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd && $(GO) test -count=1 -timeout 20m -v ./e2e/kubernetes && \
-		$(GO) test -C kube/kubectl-candor -count=1 -timeout 10m -v ./remote && \
+		$(GO) test -C kube/kubectl-candor -count=1 -timeout 10m -v -run '^Test' -skip TestBrowser ./remote ./web && \
 		cd kube/scheduler && $(GO) test -count=1 -timeout 20m -v ./...
 
 .PHONY: cost-kubernetes
@@ -254,6 +254,15 @@ cost-kubernetes: ## measure candor-scheduler with and without the plugin: NODES=
 	apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && cd kube/scheduler && \
 		CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd CANDOR_COST_NODES=$(NODES) CANDOR_COST_PODS=$(PODS) CANDOR_COST_ROUNDS=$(ROUNDS) \
 		$(GO) test -count=1 -timeout 4h -run TestCost -v .
+
+.PHONY: bench-web
+
+WEB_NODES ?= 5000
+
+bench-web: test-deps kubectl-candor ## measure the page of docs/web.md: WEB_NODES=5000 (idle machine; 10 minutes after the first build)
+	apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && kwok=$$(scripts/kubernetes.sh kwok) && cd kube/kubectl-candor && \
+		CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd CANDOR_KWOK=$$kwok CANDOR_PLUGIN=$(CURDIR)/bin/kubectl-candor CANDOR_WEB_NODES=$(WEB_NODES) \
+		$(GO) test -count=1 -timeout 1h -run TestBench -v ./web
 
 bench: ## run the benchmarks of the allocator, then compare with the kubelet in BENCHCOUNT rounds
 	$(GO) test -run '^$$' -bench . -benchmem ./hybrid

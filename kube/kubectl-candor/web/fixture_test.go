@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -260,4 +261,24 @@ func (r *recorder) take() string {
 	defer r.mu.Unlock()
 	defer r.buf.Reset()
 	return r.buf.String()
+}
+
+// readAll reads and closes the body of an answer.
+func readAll(t *testing.T, r *http.Response) []byte {
+	t.Helper()
+	defer r.Body.Close()
+	data, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// decodeBody decodes the JSON of an answer.
+func decodeBody[T any](t *testing.T, r *http.Response) (v T) {
+	t.Helper()
+	if err := json.Unmarshal(readAll(t, r), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
 }
