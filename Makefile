@@ -160,13 +160,13 @@ check-prose: tools ## Vale and tools/prose: the language of comments and Markdow
 
 # --- tests: test, test-guest (scripts/test-deps.sh installs what they need) ---
 
-.PHONY: test test-deps test-short test-go test-race test-guest test-guest-all test-kubelet test-engines fuzz bench
+.PHONY: test test-deps test-short test-go test-race test-guest test-guest-all test-giveback test-kubelet test-engines fuzz bench
 
 FUZZTIME   ?= 1s
 BENCHCOUNT ?= 10
 # The tests of these packages use cgroups or daemons of this machine, or measure time: they run alone.
 SERIAL     := ./bandwidth/record ./cgroup ./cmd/candor/internal/audit ./cmd/candor/internal/load ./cmd/candor/internal/memtrim \
-	./cmd/candor/internal/setup ./cmd/candor/internal/top ./e2e ./e2e/hostile ./engine/nri ./experiment ./experiment/apps ./experiment/probe \
+	./cmd/candor/internal/setup ./cmd/candor/internal/top ./e2e ./e2e/hostile ./e2e/twins ./engine/nri ./experiment ./experiment/apps ./experiment/probe \
 	./host ./host/launch ./internal/procfs ./ledger/softirq ./metrics ./quota ./view
 # Packages with goroutines.
 RACE       := ./bandwidth/... ./cgroup ./cmd/... ./engine/nri ./experiment ./experiment/probe ./host ./internal/... ./kube/apiserver \
@@ -220,13 +220,17 @@ test-guest: test-deps ## the kernel's tests again in guests: 32 CPUs, cgroup v2 
 test-guest-all: test-deps ## test every package in every guest, before a release (over an hour)
 	CANDOR_GUEST=1 CANDOR_GUEST_PACKAGES="topology view cgroup host cmd/candor/internal/audit cmd/candor/internal/setup e2e" $(GO) test -count=1 -timeout=3h ./e2e/guest
 
+test-giveback: export CANDOR_UNINSTALL_ROUNDS ?= 3
+test-giveback: test-deps ## give back 20 containers of containerd and of Docker in guests with 32 CPUs, before a release (an hour; CANDOR_UNINSTALL_ROUNDS=50: hours)
+	CANDOR_GUEST=1 CANDOR_GUEST_GIVEBACK=1 $(GO) test -count=1 -timeout=12h -v -run '^TestGiveBack$$' ./e2e/guest
+
 test-kubelet: test-deps scheduler kubectl-candor ## test candor nri and kubectl candor with a kubelet, an API server and candor-scheduler (first build: 9 minutes)
 	kubelet=$$(scripts/kubelet.sh) && apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && \
 	cd e2e/containerd && CANDOR_KUBELET=$$kubelet CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd CANDOR_SCHEDULER=$(CURDIR)/bin/candor-scheduler CANDOR_PLUGIN=$(CURDIR)/bin/kubectl-candor $(GO) test -count=1 -run TestKubelet -v .
 
 test-engines: test-deps ## test with CRI-O, a new Docker with compose, and nerdctl 2 (long first build)
 	engines=$$(scripts/engines.sh) && export PATH="$$engines:$$PATH" DOCKER_CONFIG="$$engines/config" && \
-	$(GO) test -count=1 -timeout 30m -run TestDocker -v ./e2e && \
+	$(GO) test -count=1 -timeout 30m -run 'TestDocker|TestChargeDocker' -v ./e2e && \
 	cd e2e/containerd && $(GO) test -count=1 -timeout 60m -run 'TestCrio|TestNerdctl' -v .
 
 .PHONY: test-hostile

@@ -162,11 +162,16 @@ func (t *Tree) writeCPUs(dir, value string) error {
 	if value != "" || !errors.Is(err, unix.ENOSPC) {
 		return err
 	}
-	all, err := t.readSet(filepath.Dir(t.proc)+"/sys/devices/system/cpu", "possible")
+	all, err := t.possibleCPUs()
 	if err != nil {
 		return err
 	}
 	return t.writeSet(dir, cpusFile, all)
+}
+
+// possibleCPUs returns the CPUs that the machine can have.
+func (t *Tree) possibleCPUs() (cpuset.Set, error) {
+	return t.readSet(filepath.Dir(t.proc)+"/sys/devices/system/cpu", "possible")
 }
 
 // confinementDir returns the folder of the group that f changes. It returns an error for an invalid confinement, because callers also

@@ -44,8 +44,7 @@ func (t *Tree) OpenFreezer(group string) (*Freezer, error) {
 	if t.reaper == nil || t.reaper.v2 {
 		return nil, g.wrap(fmt.Errorf("%w: the freezer controller of cgroup v1 is not mounted", ErrNoFreezer))
 	}
-	f := &Freezer{group: g, outer: g.dir(t.reaper)}
-	f.inner = f.outer + "/" + freezerName
+	f := newFreezer(g)
 	nested, err := subgroups(f.outer)
 	switch {
 	case err != nil:
@@ -54,6 +53,12 @@ func (t *Tree) OpenFreezer(group string) (*Freezer, error) {
 		return nil, g.wrap(fmt.Errorf("%w: the group has nested groups of its own", ErrNoFreezer))
 	}
 	return f, nil
+}
+
+// newFreezer returns the freezer of a group on a machine with the freezer controller of v1.
+func newFreezer(g *Group) *Freezer {
+	outer := g.dir(g.tree.reaper)
+	return &Freezer{group: g, outer: outer, inner: outer + "/" + freezerName}
 }
 
 // Freeze stops the processes of the group, without waiting until all of them have stopped. It moves the processes that have joined the
@@ -143,5 +148,18 @@ func (g *Group) ThawFreezer() error {
 		return nil
 	default:
 		return g.wrap(thawNested(g.dir(h) + "/" + freezerName))
+	}
+}
+
+// RemoveFreezer undoes the work of a Freezer of another process, as Close does. It also works if the group has got other nested
+// groups since OpenFreezer. It returns nil if there is no nested group of a Freezer.
+func (g *Group) RemoveFreezer() error {
+	switch h := g.tree.reaper; {
+	case g.err != nil:
+		return g.err
+	case h == nil || h.v2:
+		return nil
+	default:
+		return newFreezer(g).Close()
 	}
 }

@@ -148,3 +148,30 @@ func BenchmarkFreezer(b *testing.B) {
 		must(b, f.Thaw())
 	}
 }
+
+// TestRemoveFreezer: after the end of the process with the Freezer, another process thaws the group and moves its processes back,
+// also if the container has created a nested group meanwhile. Without a Freezer there is no change.
+func TestRemoveFreezer(t *testing.T) {
+	tr := tree(t)
+	a, _ := two(t, tr)
+	g, pid := group(t, tr, "web", Settings{CPUs: a}, "spin")
+	must(t, g.RemoveFreezer())
+	f := freezer(t, tr, "web")
+	must(t, f.Freeze())
+	eventually(t, "the group has stopped", func() bool { return isStopped(t, tr, "web") })
+	own := g.dir(tr.reaper) + "/own"
+	must(t, os.Mkdir(own, 0o755))
+	if _, err := tr.OpenFreezer("web"); !errors.Is(err, ErrNoFreezer) {
+		t.Errorf("with another nested group: %v, want ErrNoFreezer", err)
+	}
+	for range 2 {
+		must(t, g.RemoveFreezer())
+	}
+	eventually(t, "the group runs", func() bool { return !isStopped(t, tr, "web") })
+	if pids, err := processesIn(g.dir(tr.reaper)); err != nil || !slices.Equal(pids, []int{pid}) {
+		t.Errorf("processes of the group: %v, %v; want %d", pids, err, pid)
+	}
+	if nested, err := subgroups(g.dir(tr.reaper)); err != nil || !slices.Equal(nested, []string{own}) {
+		t.Errorf("nested groups: %v, %v; want %s", nested, err, own)
+	}
+}

@@ -79,6 +79,20 @@ func (g *Group) isConfined(file string) (bool, error) {
 	return !above.SubsetOf(&now), err
 }
 
+// lacksPossibleCPUs reports whether the group on v2 has a list of CPUs without some possible CPU of the machine. Even if the
+// group has all CPUs of its parent now, it would not get a CPU that the parent gets later.
+func (g *Group) lacksPossibleCPUs() (bool, error) {
+	if !g.tree.cpuset.v2 {
+		return false, nil
+	}
+	now, err := g.tree.readSet(g.dir(g.tree.cpuset), cpusFile)
+	if err != nil || now.IsEmpty() {
+		return false, g.wrap(err)
+	}
+	possible, err := g.tree.possibleCPUs()
+	return !possible.SubsetOf(&now), g.wrap(err)
+}
+
 // GiveBack gives a group the settings of its engine, and the CPUs and memory nodes of its parent. It writes only values that differ. If
 // systemd has created the group, the properties of the unit change first, because systemd writes them to the kernel's files at each reload.
 // A second call completes a call that was interrupted at any point.
@@ -98,6 +112,9 @@ func (g *Group) GiveBack(s CPUSettings) error {
 		next.weight = now.weight // the kernel refuses a weight for an idle group
 	}
 	cpus, mems, err := g.IsConfined()
+	if err == nil && !cpus {
+		cpus, err = g.lacksPossibleCPUs()
+	}
 	if err != nil {
 		return err
 	}

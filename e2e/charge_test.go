@@ -130,6 +130,11 @@ func (l *lab) settled(a *chargeAgent, name string) {
 
 // saved returns the account of a container, in seconds of CPU time.
 func (a *chargeAgent) saved(name string) (seconds float64, err error) {
+	return a.metric(fmt.Sprintf("candor_container_helper_account_seconds{container=%q,", name))
+}
+
+// metric returns the value of the first metric whose line starts with a text.
+func (a *chargeAgent) metric(start string) (value float64, err error) {
 	r, err := http.Get("http://127.0.0.1:" + a.port + "/metrics")
 	if err != nil {
 		return 0, err
@@ -140,12 +145,11 @@ func (a *chargeAgent) saved(name string) (seconds float64, err error) {
 		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
-		if _, value, ok := strings.Cut(strings.TrimSpace(line), "} "); ok && strings.HasPrefix(line, "candor_container_helper_account_seconds{") && strings.Contains(line, `container="`+name+`"`) {
-			seconds, err = strconv.ParseFloat(value, 64)
-			return seconds, err
+		if _, number, ok := strings.Cut(strings.TrimSpace(line), "} "); ok && strings.HasPrefix(line, start) {
+			return strconv.ParseFloat(number, 64)
 		}
 	}
-	return 0, errors.New("no account")
+	return 0, fmt.Errorf("no metric starts with %s", start)
 }
 
 // TestChargeDocker: a container of Docker, its shim and dockerd's work for its log use the limit of the container.

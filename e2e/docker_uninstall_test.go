@@ -2,131 +2,181 @@ package e2e
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"path/filepath"
-	"slices"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/e2e/twins"
 )
 
-// uninstallKinds are the flags of containers, each of which runs once under Candor's runtime and once under runc.
-var uninstallKinds = [][]string{
-	{"--cpus", "0.1"},
-	{"--cpus", "0.12", "--cpu-shares", "512"},
-	{"--cpu-period", "50000", "--cpu-quota", "6789"},
-	{"--cpu-shares", "2048"},
-	{},
+// An uninstallKind describes a container, which runs once under a runtime of Candor and once under runc.
+type uninstallKind struct {
+	name, runtime string
+	isLarge       bool // only for machines with 16 CPUs
+	flags         []string
 }
 
+// uninstallKinds are 20 containers: five with exclusive CPUs, five with a fraction of a CPU, five flexible, and five with a
+// burst. The small containers fit on two CPUs.
+var uninstallKinds = []uninstallKind{
+	{"two exclusive CPUs and the memory of a NUMA node", "candor", true, []string{"--cpus", "2", "-e", "CANDOR_TOPOLOGY=single-numa"}},
+	{"an exclusive CPU", "candor", false, []string{"--cpus", "1"}},
+	{"two exclusive CPUs", "candor", true, []string{"--cpus", "2"}},
+	{"an exclusive CPU and a fraction", "candor", true, []string{"--cpus", "1.5", "--cpu-shares", "1500"}},
+	{"another exclusive CPU", "candor", true, []string{"--cpus", "1", "--cpu-shares", "3000"}},
+	{updatedKind, "candor", false, []string{"--cpus", "0.1"}},
+	{"a fraction with a weight", "candor", false, []string{"--cpus", "0.12", "--cpu-shares", "512"}},
+	{"a fraction with another period", "candor", false, []string{"--cpu-period", "50000", "--cpu-quota", "6789"}},
+	{"half a CPU", "candor", true, []string{"--cpus", "0.5"}},
+	{"a large fraction", "candor", true, []string{"--cpus", "0.9", "--cpu-shares", "2"}},
+	{"flexible", "candor-flexible", false, []string{"--cpus", "0.1"}},
+	{"flexible with a weight", "candor-flexible", false, []string{"--cpus", "0.12", "--cpu-shares", "512"}},
+	{"flexible with another period", "candor-flexible", false, []string{"--cpu-period", "50000", "--cpu-quota", "6789"}},
+	{"flexible without a limit", "candor-flexible", false, []string{"--cpu-shares", "2048"}},
+	{"without any settings", "candor", false, nil},
+	{"a fraction with a burst", "candor", false, []string{"--cpus", "0.05", "-e", "CANDOR_BURST=5ms"}},
+	{"a fraction with the longest burst", "candor", true, []string{"--cpus", "0.25", "-e", "CANDOR_BURST=kernel"}},
+	{"an exclusive CPU and a fraction with a burst", "candor", true, []string{"--cpus", "1.5", "-e", "CANDOR_BURST=20ms"}},
+	{"flexible with a burst", "candor-flexible", false, []string{"--cpus", "0.05", "-e", "CANDOR_BURST=5ms"}},
+	{"flexible with the longest burst", "candor-flexible", true, []string{"--cpus", "0.3", "-e", "CANDOR_BURST=kernel"}},
+}
+
+// updatedKind is the name of the container that gets another limit while it runs.
+const updatedKind = "a fraction that is updated"
+
 // TestUninstallDocker: after candor uninstall, the kernel's files of a container equal those of the same container without
-// Candor, also if candor uninstall was killed at a random point before. The containers go on, and nothing remains.
+// Candor, also if candor uninstall was killed at random points before. The containers go on, and nothing remains. A machine with 16 CPUs
+// runs 20 pairs, a smaller machine some of them.
+//
+//	CANDOR_UNINSTALL_ROUNDS=50 go test -run '^TestUninstallDocker$' -v   50 kills in the middle of a give-back
 func TestUninstallDocker(t *testing.T) {
-	d := newDocker(t)
-	moments := rand.New(rand.NewPCG(3, 3))
-	for round := range uninstallRounds() {
-		pairs := d.startPairs(round)
-		d.does("update", "--cpus", "0.15", pairs[0][0])
-		d.does("update", "--cpus", "0.15", pairs[0][1])
-		config, err := os.ReadFile(d.in("daemon.json"))
-		if err != nil || !strings.Contains(string(config), "candor-runc") {
-			t.Fatalf("daemon.json: %s, %v", config, err)
+	newDocker(t).uninstallPairs(func() {})
+}
+
+// TestSystemdUninstallDocker is TestUninstallDocker with groups that systemd creates. A reload of systemd does not change the
+// result.
+func TestSystemdUninstallDocker(t *testing.T) {
+	d := newDockerIn(newSystemdLab(t))
+	d.uninstallPairs(func() {
+		for _, command := range [][]string{{"daemon-reload"}, {"show", "--property=SystemState"}} { // answered after the reload
+			if got := do(t, exec.Command("systemctl", command...)); got.code != 0 {
+				t.Fatalf("systemctl %v: %+v", command, got)
+			}
 		}
+	})
+}
+
+// uninstallPairs runs the rounds of TestUninstallDocker. After a call of reload, the containers must still equal their twins.
+func (d *docker) uninstallPairs(reload func()) {
+	t := d.T
+	d.allowImages("burst") // Docker 20 has no flag for annotations
+	config, err := os.ReadFile(d.in("daemon.json"))
+	if err != nil || !strings.Contains(string(config), "candor-runc") {
+		t.Fatalf("daemon.json: %s, %v", config, err)
+	}
+	k := twins.NewKiller(t)
+	k.Rounds(t, func(round int) {
+		pairs, names := d.startPairs(round)
 		planned := d.ok("uninstall", "--dry-run")
 		if !strings.Contains(planned, "state "+d.state) || !strings.Contains(planned, "is not the state directory of candor-nri.service") {
 			t.Fatalf("the dry run prints:\n%s", planned)
 		}
-		killed := d.candor("uninstall")
-		if err := killed.Start(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Duration(moments.IntN(60)) * time.Millisecond) // a random point
-		killed.Process.Kill()
-		killed.Wait()
+		k.Interrupt(t, pairs, func() twins.Program { return startUninstall(t, d.candor("uninstall")) })
 		if got := do(t, d.candor("uninstall")); got.code != 0 {
 			t.Fatalf("round %d: %+v", round, got)
 		}
 		if after, err := os.ReadFile(d.in("daemon.json")); err != nil || string(after) != string(config) { // the state of this test does not belong to the service
 			t.Errorf("round %d: daemon.json is %s, %v", round, after, err)
 		}
-		for i, pair := range pairs {
-			given, plain := d.kernelFiles(pair[0]), d.kernelFiles(pair[1])
-			if given != plain {
-				t.Errorf("round %d: container %v has\n%s\nwithout Candor\n%s", round, uninstallKinds[i%len(uninstallKinds)], given, plain)
-			}
-			if sees := d.sees(pair[0]); sees != d.sees(pair[1]) {
-				t.Errorf("round %d: container %d sees %s, without Candor %s", round, i, sees, d.sees(pair[1]))
+		if err := twins.Check(pairs); err != nil {
+			t.Errorf("round %d: %v", round, err)
+		}
+		reload()
+		if err := twins.Check(pairs); err != nil {
+			t.Errorf("round %d, after a reload: %v", round, err)
+		}
+		for i := 0; i < len(names); i += 4 {
+			if sees, want := d.sees(names[i]), d.sees(names[i]+"-plain"); sees != want {
+				t.Errorf("round %d: %s sees %s, without Candor %s", round, pairs[i].Name, sees, want)
 			}
 		}
-		for _, pair := range pairs {
-			d.does("rm", "-f", pair[0], pair[1])
+		for _, name := range names {
+			d.does("rm", "-f", name, name+"-plain")
 		}
 		if left, _ := os.ReadDir(d.state); len(left) > 0 {
 			t.Errorf("round %d: the state directory has %v after the end of the containers", round, left)
 		}
-		if exists, err := d.tree.EngineGroup("parent", d.parent).Exists(); err != nil || exists {
+		if exists, err := d.tree.EngineGroup("parent", "/"+strings.TrimPrefix(d.parent, "/")).Exists(); err != nil || exists {
 			t.Errorf("round %d: the parent cgroup exists: %v, %v", round, exists, err)
 		}
-	}
+	})
 }
 
-// uninstallRounds returns the number of rounds, 3 by default (CANDOR_UNINSTALL_ROUNDS).
-func uninstallRounds() int {
-	if n, err := strconv.Atoi(os.Getenv("CANDOR_UNINSTALL_ROUNDS")); err == nil {
-		return n
-	}
-	return 3
-}
-
-// startPairs starts two containers of each kind under Candor's runtimes, and each beside the same container under runc.
-func (d *docker) startPairs(round int) (pairs [][2]string) {
+// startPairs starts the containers under Candor's runtimes, and each beside the same container under runc.
+func (d *docker) startPairs(round int) (pairs []*twins.Pair, names []string) {
 	d.Helper()
-	start := func(name, runtime string, flags []string) string {
-		d.does(append(append([]string{"run", "-d", "--name", name, "--runtime", runtime}, flags...), "box", "sleep", "9999")...)
-		return name
+	start := func(name, runtime string, kind *uninstallKind) int {
+		d.does(append(append([]string{"run", "-d", "--name", name, "--runtime", runtime}, kind.flags...), "box", "sleep", "9999")...)
+		if kind.name == updatedKind {
+			d.does("update", "--cpus", "0.15", name)
+		}
+		pid, err := strconv.Atoi(d.does("inspect", "--format", "{{.State.Pid}}", name))
+		if err != nil {
+			d.Fatal(err)
+		}
+		return pid
 	}
-	for i, flags := range slices.Concat(uninstallKinds, uninstallKinds) {
-		runtime := "candor"
-		if i >= len(uninstallKinds) {
-			runtime = "candor-flexible"
+	for i := range uninstallKinds {
+		kind := &uninstallKinds[i]
+		if kind.isLarge && d.usable.Count() < 16 {
+			continue
 		}
 		name := fmt.Sprintf("r%d-%d", round, i)
-		pairs = append(pairs, [2]string{start(name, runtime, flags), start(name+"-plain", "runc", flags)})
+		names = append(names, name)
+		pairs = append(pairs, &twins.Pair{Name: kind.name, Given: start(name, kind.runtime, kind), Plain: start(name+"-plain", "runc", kind)})
 	}
-	return pairs
+	d.Logf("%d pairs on %d CPUs", len(pairs), d.usable.Count())
+	return pairs, names
 }
 
-// kernelFiles returns the content of the CPU files of a container's cgroup. On v2, cpuset.cpus can differ with the same
-// effect, because the kernel can refuse an empty list for a cgroup with processes.
-func (d *docker) kernelFiles(name string) string {
-	d.Helper()
-	membership, err := os.ReadFile("/proc/" + d.does("inspect", "--format", "{{.State.Pid}}", name) + "/cgroup")
-	if err != nil {
-		d.Fatal(err)
+// An uninstallProcess is a candor uninstall that a twins.Killer kills.
+type uninstallProcess struct {
+	cmd   *exec.Cmd
+	ended chan struct{}
+}
+
+func startUninstall(t *testing.T, cmd *exec.Cmd) *uninstallProcess {
+	t.Helper()
+	p := &uninstallProcess{cmd, make(chan struct{})}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
 	}
-	var all strings.Builder
-	for line := range strings.Lines(string(membership)) {
-		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		files := map[string][]string{
-			"":       {"cpuset.cpus.effective", "cpuset.mems.effective", "cpu.max", "cpu.max.burst", "cpu.weight"},
-			"cpuset": {"cpuset.cpus", "cpuset.mems"},
-			"cpu":    {"cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares"},
-		}
-		for controller := range strings.SplitSeq(parts[1], ",") {
-			for _, file := range files[controller] {
-				found, _ := filepath.Glob(filepath.Join("/sys/fs/cgroup", parts[1], parts[2], file))
-				for _, path := range found {
-					text, err := os.ReadFile(path)
-					fmt.Fprintf(&all, "%s: %s (%v)\n", file, strings.TrimSpace(string(text)), err)
-				}
-			}
-		}
+	go func() {
+		defer close(p.ended)
+		cmd.Wait()
+	}()
+	return p
+}
+
+// Kill kills the process with SIGKILL.
+func (p *uninstallProcess) Kill() {
+	p.cmd.Process.Kill()
+	<-p.ended
+}
+
+// IsComplete reports whether the process has ended.
+func (p *uninstallProcess) IsComplete() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
 	}
-	return all.String()
 }
 
 // TestUndoDocker: after candor setup docker --undo, the engine retains the runtimes until it restarts, also after a reload. Then

@@ -104,15 +104,8 @@ func (b *giveBackAttempt) returnProcesses(g *Grant, group *cgroup.Group) error {
 	if b.isDry {
 		return nil
 	}
-	freezer, err := b.tree.OpenFreezer(usageName(g))
-	switch {
-	case errors.Is(err, cgroup.ErrNoFreezer), isGoneError(err): // no process of Candor can have frozen it
-	case err != nil:
+	if err := group.RemoveFreezer(); err != nil {
 		return err
-	default:
-		if err := freezer.Close(); err != nil {
-			return err
-		}
 	}
 	return group.ReturnHelpers()
 }

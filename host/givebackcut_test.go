@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -89,6 +90,58 @@ func TestGiveBackCut(t *testing.T) {
 			t.Errorf("cut %d: own has %+v (CPUs of the parent %v), want weight %d", cut, s, isWide, want)
 		}
 		l.isRemoved()
+	}
+}
+
+// TestGiveBackRemoveCut: a GiveBack that ends before it removes any file of the state changes no setting when it is repeated. The state has
+// limits of updates, which the request files do not have.
+func TestGiveBackRemoveCut(t *testing.T) {
+	cuts := 0
+	for isCut := true; isCut; cuts++ {
+		l := newLab(t)
+		l.needCPUs(2)
+		own := ask("own", "0.1")
+		own.Engine = Engine{Name: "own"} // as the container of an OCI runtime wrapper
+		own.EngineRequest = &EngineRequest{QuotaUs: 10000, PeriodUs: 100000, Shares: 512}
+		l.must(own, "wait")
+		l.must(flexible("log", "0.1"), "wait")
+		for _, name := range []string{"own", "log"} {
+			if _, _, err := l.Resize(ctx, name, 150, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var files []string
+		filepath.WalkDir(l.store.Dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && (d.IsDir() || d.Type().IsRegular()) && path != l.store.Dir {
+				files = append(files, path)
+			}
+			return err
+		})
+		if isCut = cuts < len(files); isCut {
+			file := files[cuts]
+			if err := unix.Mount(file, file, "", unix.MS_BIND, ""); err != nil { // so that its removal fails
+				t.Fatal(err)
+			}
+			_, err := l.giveBack(false)
+			if unmounted := unix.Unmount(file, unix.MNT_DETACH); !errors.Is(err, unix.EBUSY) || unmounted != nil {
+				t.Fatalf("%s: %v, want %v; %v", file, err, unix.EBUSY, unmounted)
+			}
+		}
+		if _, err := l.giveBack(false); err != nil {
+			t.Fatal(err)
+		}
+		l.isPlain("log", 15*time.Millisecond)
+		s, isWide := l.givenBack("own")
+		if want := l.tree.RuntimeWeight(512, ""); !isWide || s.Weight != want || s.Quota != 15*time.Millisecond {
+			t.Errorf("own has %+v (CPUs of the parent %v), want weight %d", s, isWide, want)
+		}
+		l.isRemoved()
+		if t.Failed() {
+			t.Fatalf("after the cut at %s", append(files, "the end")[cuts])
+		}
+	}
+	if cuts < 8 {
+		t.Errorf("only %d cuts", cuts)
 	}
 }
 

@@ -106,19 +106,25 @@ func memoryDir(t testing.TB) string {
 
 func labIn(t testing.TB, dir string) *lab {
 	t.Helper()
-	l := &lab{TB: t, log: new(strings.Builder)}
 	parent := fmt.Sprintf("/candor-host-test-%d-%d", os.Getpid(), labs.Add(1))
+	return labWith(t, dir, cgroup.Options{Parent: parent, Driver: cgroup.Cgroupfs})
+}
+
+// labWith returns a lab with other groups than labIn.
+func labWith(t testing.TB, dir string, groups cgroup.Options) *lab {
+	t.Helper()
+	l := &lab{TB: t, log: new(strings.Builder)}
 	h, err := Open(Options{
 		StateDir:    dir,
 		Config:      filepath.Join(t.TempDir(), "host.json"),
-		Cgroup:      cgroup.Options{Parent: parent, Driver: cgroup.Cgroupfs},
+		Cgroup:      groups,
 		Log:         slog.New(slog.NewTextHandler(l.log, nil)),
 		LockTimeout: time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Host, l.tree, l.parent = h, h.tree, parent
+	l.Host, l.tree, l.parent = h, h.tree, groups.Parent
 	if os.Getenv("CANDOR_KEEP_OPEN") != "" { // as in a daemon
 		h.KeepOpen(1000)
 	}

@@ -48,6 +48,26 @@ func TestDoctorDisabledNRI(t *testing.T) {
 	}
 }
 
+// TestDoctorShortTimeout: candor doctor warns about a containerd that waits less for a plugin than the plugin waits for the
+// state.
+func TestDoctorShortTimeout(t *testing.T) {
+	l := newEngine(t)
+	file := l.path("containerd.toml")
+	if _, status, found := l.doctored("nri-timeout"); status != "ok" && strings.Contains(found, file) {
+		t.Errorf("the default: %s: %s", status, found)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(text), "disable = false") {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	l.write("containerd.toml", strings.Replace(string(text), "disable = false", "disable = false\n  plugin_request_timeout = '1s'", 1))
+	l.engine.kill()
+	l.startEngine()
+	if code, status, found := l.doctored("nri-timeout"); code != 0 || status != "warning" || !strings.Contains(found, "1s, but candor nri waits up to 1.5s") {
+		t.Errorf("1 s: code %d, %s: %s", code, status, found)
+	}
+}
+
 // TestDoctorSecondPlugin: candor doctor warns about a second NRI plugin, and not about candor nri alone.
 func TestDoctorSecondPlugin(t *testing.T) {
 	l := newLab(t)

@@ -1,89 +1,163 @@
 package containerd
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/candor-project/candor/e2e/twins"
 	"github.com/candor-project/candor/hybrid"
 )
 
-// givenBackKinds are containers, each of which runs once with Candor and once preserved, as without Candor.
-var givenBackKinds = []struct {
-	limit, request hybrid.Milli
+// A givenBackKind describes a container. Its twin has the same limit and request, and no annotations.
+type givenBackKind struct {
+	name           string
+	limit, request hybrid.Milli // 0: none
 	annotations    map[string]string
-}{
-	{100, 100, map[string]string{"candor.dev/class": "sensitive"}},
-	{250, 250, map[string]string{"candor.dev/class": "sensitive", "candor.dev/burst": "10ms"}},
-	{300, 100, nil},
-	{0, 50, nil},
-	{0, 0, nil},
-	{1000, 1000, map[string]string{"candor.dev/class": "sensitive"}}, // an exclusive CPU
+	isLarge        bool // only for machines with 16 CPUs
 }
 
-// TestGiveBack: after candor nri --give-back, the settings of each container and of its pod equal those of the same
-// container without Candor, also if candor nri --give-back was killed at a random point before.
+func sensitiveKind(name string, limit hybrid.Milli, isLarge bool, settings ...string) givenBackKind {
+	annotations := map[string]string{"candor.dev/class": "sensitive"}
+	for _, setting := range settings {
+		key, value, _ := strings.Cut(setting, "=")
+		annotations["candor.dev/"+key] = value
+	}
+	return givenBackKind{name, limit, limit, annotations, isLarge}
+}
+
+// givenBackKinds are 20 containers: five with exclusive CPUs, five with a fraction of a CPU, five flexible, and five with a
+// burst. The small containers fit on two CPUs.
+var givenBackKinds = []givenBackKind{
+	sensitiveKind("two exclusive CPUs and the memory of a NUMA node", 2000, true, "topology=single-numa"),
+	sensitiveKind("an exclusive CPU", 1000, false),
+	sensitiveKind("two exclusive CPUs", 2000, true),
+	sensitiveKind("an exclusive CPU and a fraction", 1500, true),
+	sensitiveKind("another exclusive CPU", 1000, true),
+	sensitiveKind("a fraction", 100, false),
+	sensitiveKind("a fraction between two steps of systemd", 125, false),
+	sensitiveKind("an odd fraction", 333, true),
+	sensitiveKind("half a CPU", 500, true),
+	sensitiveKind("a large fraction", 900, true),
+	{"flexible", 300, 100, nil, false},
+	{"flexible without a limit", 0, 50, nil, false},
+	{"flexible without a limit and a request", 0, 0, nil, false},
+	{"flexible with odd values", 123, 77, nil, false},
+	{"flexible on more than a CPU", 2500, 200, nil, true},
+	sensitiveKind("a fraction with a burst", 100, false, "burst=10ms"),
+	sensitiveKind("a fraction with the longest burst", 250, true, "burst=kernel"),
+	{"flexible with a burst", 300, 100, map[string]string{"candor.dev/burst": "20ms"}, false},
+	{"flexible with raises", 200, 100, map[string]string{"candor.dev/burst": "auto"}, false},
+	sensitiveKind("an exclusive CPU and a fraction with raises", 1500, true, "burst=quota"),
+}
+
+// A giveBackLab starts containers, and gives them back.
+type giveBackLab struct {
+	*lab
+	flags  []string // of candor nri
+	create func(limit, request hybrid.Milli, annotations map[string]string) (*pod, error)
+	reload func() // lets systemd write its files again; nil: systemd creates no groups
+}
+
+// TestGiveBack: after candor nri --give-back, the kernel's files of each container and of its pod equal those of the same
+// container without Candor, also if candor nri --give-back was killed at random points before. A machine with 16 CPUs runs 20
+// pairs, a smaller machine some of them.
+//
+//	CANDOR_UNINSTALL_ROUNDS=50 go test -run '^TestGiveBack$' -v   50 kills in the middle of a give-back
 func TestGiveBack(t *testing.T) {
 	l := newLab(t)
-	moments := rand.New(rand.NewPCG(4, 4))
-	for round := range rounds() {
-		given, plain := l.startTwins(true), l.startTwins(false)
-		l.plugin.kill()
-		killed := l.start(l.candor, append(l.pluginArgs(), "--give-back")...)
-		time.Sleep(time.Duration(moments.IntN(60)) * time.Millisecond) // a random point
-		killed.kill()
-		idle := l.start(l.candor, append(l.pluginArgs(), "--give-back")...)
-		l.wait("candor nri --give-back", idle, func() bool { return strings.Contains(idle.output(), "all containers are given back") })
-		for i := range given {
-			if has, want := given[i].settingsText(), plain[i].settingsText(); has != want {
-				t.Errorf("round %d: container %+v has\n%s\nwithout Candor\n%s", round, givenBackKinds[i%len(givenBackKinds)], has, want)
+	g := giveBackLab{lab: l, create: l.newPod}
+	g.run()
+}
+
+// TestSystemdGiveBack is TestGiveBack with groups that systemd creates. A reload of systemd does not change the result.
+func TestSystemdGiveBack(t *testing.T) {
+	b := newBooted(t)
+	g := giveBackLab{lab: b.lab, flags: []string{"--cgroup-parent", "candor.slice"}, reload: b.reload}
+	g.create = func(limit, request hybrid.Milli, annotations map[string]string) (*pod, error) {
+		qos := "burstable-"
+		if limit == request && limit > 0 {
+			qos = ""
+		}
+		return b.pod(qos, limit, request, annotations), nil
+	}
+	g.run()
+}
+
+func (g *giveBackLab) run() {
+	k := twins.NewKiller(g.T)
+	k.Rounds(g.T, func(n int) {
+		if n > 0 {
+			g.startPlugin(g.flags...)
+		}
+		pairs, containers := g.startPairs()
+		k.Interrupt(g.T, pairs, func() twins.Program { return g.startGiveBack() })
+		idle := g.startGiveBack()
+		g.wait("candor nri --give-back", idle.daemon, idle.IsComplete)
+		if err := twins.Check(pairs); err != nil {
+			g.Errorf("round %d: %v", n, err)
+		}
+		if g.reload != nil {
+			g.reload()
+			if err := twins.Check(pairs); err != nil {
+				g.Errorf("round %d, after a reload of systemd: %v", n, err)
 			}
 		}
-		idle.kill()
-		for _, ctr := range append(given, plain...) {
+		idle.Kill()
+		for _, ctr := range containers {
 			if err := ctr.pod.remove(); err != nil {
-				t.Fatal(err)
+				g.Fatal(err)
 			}
 		}
-		l.startPlugin()
-	}
+	})
 }
 
-// startTwins starts a container of each kind in a pod of its own, with Candor or preserved.
-func (l *lab) startTwins(isManaged bool) (all []*container) {
-	l.Helper()
-	kinds := givenBackKinds
-	if all := l.all(); all.Count() < 4 {
-		kinds = kinds[:len(kinds)-1]
+// startPairs starts the containers, kills the plugin, and starts the twins.
+func (g *giveBackLab) startPairs() (pairs []*twins.Pair, containers []*container) {
+	g.Helper()
+	cpus := g.all()
+	start := func(kind givenBackKind, annotations map[string]string) int {
+		p := must[*pod](g)(g.create(kind.limit, kind.request, annotations))
+		ctr := must[*container](g)(p.run("app", kind.limit, kind.request, kind.annotations["candor.dev/class"] == "sensitive"))
+		containers = append(containers, ctr)
+		return ctr.firstProcess()
 	}
-	for _, kind := range kinds {
-		annotations := kind.annotations
-		if !isManaged {
-			annotations = map[string]string{"candor.dev/preserve": "true"}
+	var kinds []givenBackKind
+	for _, kind := range givenBackKinds {
+		if !kind.isLarge || cpus.Count() >= 16 {
+			kinds = append(kinds, kind)
+			pairs = append(pairs, &twins.Pair{Name: kind.name, Given: start(kind, kind.annotations), Parents: 1})
 		}
-		p := must[*pod](l)(l.newPod(kind.limit, kind.request, annotations))
-		all = append(all, must[*container](l)(p.run("app", kind.limit, kind.request, annotations["candor.dev/class"] == "sensitive")))
 	}
-	return all
+	g.plugin.kill()
+	for i, kind := range kinds {
+		pairs[i].Plain = start(kind, nil)
+	}
+	g.Logf("%d pairs on %d CPUs", len(pairs), cpus.Count())
+	return pairs, containers
 }
 
-// settingsText returns the CPUs, quota, period, burst and weight of the container's group and of its pod's group.
-func (c *container) settingsText() string {
+// firstProcess returns the ID of a process of the container.
+func (c *container) firstProcess() int {
 	c.Helper()
-	group := c.group()
-	cpus, mems, err := group.Effective()
-	if err != nil {
-		c.Fatal(err)
+	pids, err := c.group().Processes()
+	if err != nil || len(pids) == 0 {
+		c.Fatalf("processes of %s: %v, %v", c.pod.name, pids, err)
 	}
-	s, err := group.CPUSettings()
-	if err != nil {
-		c.Fatal(err)
-	}
-	above, err := c.pod.group().CPULimits()
-	if err != nil {
-		c.Fatal(err)
-	}
-	return fmt.Sprintf("CPUs %v, memory nodes %v, %+v, pod %+v", cpus, mems, s, above)
+	return pids[0]
+}
+
+// A giveBackProcess is a candor nri --give-back process.
+type giveBackProcess struct{ *daemon }
+
+func (g *giveBackLab) startGiveBack() giveBackProcess {
+	g.Helper()
+	return giveBackProcess{g.start(g.candor, append(append(g.pluginArgs(), g.flags...), "--give-back")...)}
+}
+
+// Kill kills the process.
+func (p giveBackProcess) Kill() { p.kill() }
+
+// IsComplete reports whether the process has given all containers back.
+func (p giveBackProcess) IsComplete() bool {
+	return strings.Contains(p.output(), "all containers are given back")
 }

@@ -33,7 +33,12 @@ func (n *nerdctl) startCharging(port string) *daemon {
 // charged starts a charged container with more flags of run.
 func (n *nerdctl) charged(name, cpus, script string, flags ...string) *nerdctlContainer {
 	n.Helper()
-	c := &nerdctlContainer{n, name, n.path(name + ".log")}
+	// A log has a directory of its own: at each rotation, the logger reads all files of the directory, and stops if one of them disappears.
+	logs := n.path("logs/" + name)
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		n.Fatal(err)
+	}
+	c := &nerdctlContainer{n, name, logs + "/json.log"}
 	n.Cleanup(func() { n.try("rm", "-f", name) })
 	n.does(slices.Concat([]string{"run", "-d", "--net=none", "--runtime=" + n.wrapper, "--name=" + name, "--cpus=" + cpus,
 		"--env=CANDOR_CLASS=flexible", "--env=CANDOR_HELPERS=charge", "--log-driver=json-file", "--log-opt=log-path=" + c.log},

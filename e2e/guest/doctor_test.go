@@ -1,32 +1,47 @@
 package guest_test
 
 import (
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/candor-project/candor/e2e/guest"
-	"github.com/candor-project/candor/e2e/guest/report"
 )
 
-// TestDoctorWithoutController: in a guest without the cpuset controller, candor doctor names the missing controller and exits with
-// code 1. In a guest with the controller, the check is ok.
-func TestDoctorWithoutController(t *testing.T) {
+// TestDoctor: candor doctor finds kernel parameters and a machine that limit Candor. A guest without them passes the same checks.
+func TestDoctor(t *testing.T) {
 	needGuest(t)
 	t.Parallel()
 	all := kernels(t)
 	b := build(t, "cpuset") // and candor
-	for boot, want := range map[string]string{"": "ok ", "cgroup_disable=cpuset": "failed "} {
-		g := guest.Guest{Kernel: all[len(all)-1], Machine: guest.Small, Cgroup: 2, Boot: boot, Init: filepath.Join(b.dir, "init"), Files: b.files(t),
-			Commands: []report.Command{sh("candor doctor --check cgroup-controllers; echo exit $?")}}
+	one := guest.Machine{Sockets: 1, Nodes: 1, Cores: 1, Threads: 1, NodeMB: 768}
+	for _, c := range []struct {
+		machine guest.Machine
+		boot    string
+		checks  map[string]string // check -> "ok", or a part of the finding
+		code    string
+	}{
+		{guest.Small, "", map[string]string{"cgroup-controllers": "ok", "isolated-cpus": "ok", "cpus": "ok"}, "0"},
+		{guest.Small, "cgroup_disable=cpuset", map[string]string{"cgroup-controllers": "no cpuset controller"}, "1"},
+		{guest.Small, "isolcpus=2-3", map[string]string{"isolated-cpus": "CPUs 2-3: isolated"}, "0"},
+		{one, "", map[string]string{"cpus": "1 CPU: "}, "0"},
+	} {
+		g := guest.Guest{Kernel: all[len(all)-1], Machine: c.machine, Cgroup: 2, Boot: c.boot, Init: filepath.Join(b.dir, "init"), Files: b.files(t)}
+		checks := slices.Sorted(maps.Keys(c.checks))
+		for _, check := range checks {
+			g.Commands = append(g.Commands, sh("candor doctor --check "+check+"; echo exit $?"))
+		}
 		results, err := g.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := string(results[0].Output)
-		isFailed := boot != ""
-		if !strings.Contains(out, "\n"+want) || isFailed != strings.Contains(out, "no cpuset controller") || isFailed != strings.HasSuffix(out, "exit 1\n") {
-			t.Errorf("kernel parameters %q:\n%s", boot, out)
+		for i, check := range checks {
+			out, want := string(results[i].Output), c.checks[check]
+			if isOK := strings.Contains(out, "\nok "); isOK != (want == "ok") || !strings.Contains(out, want) || !strings.HasSuffix(out, "exit "+c.code+"\n") {
+				t.Errorf("kernel parameters %q, %s, %s: want %q in\n%s", c.boot, c.machine, check, want, out)
+			}
 		}
 	}
 }

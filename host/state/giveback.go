@@ -46,12 +46,13 @@ func (s Store) UnmarkGiveBack() (existed bool, err error) {
 	return err == nil, err
 }
 
-// Remove removes all files of the state, and then the directory. The caller must hold the lock. It removes the state file before
-// the requests of the engines. So after an interrupted Remove, the next GiveBack finds the request of each container that the
-// state file names. If the directory has other files or is a mount point, the directory remains.
+// Remove removes all files of the state, and then the directory. The caller must hold the lock. After an interrupted Remove, the next
+// GiveBack must find the same values, or no container. So Remove first removes the request files, because they name the containers if
+// there is no state file, and do not have the limits of later updates. It removes the state file before the requests of the engines.
+// If the directory has other files or is a mount point, the directory remains.
 func (s Store) Remove() error {
 	for _, name := range []string{
-		"state.json", ".state.json", "state.json.bad", "requests", "commands", "engine-requests", "views", "preserved",
+		"requests", "state.json", ".state.json", "state.json.bad", "commands", "engine-requests", "views", "preserved",
 		"bundles", "kept", "engine-names.json", ".engine-names.json", "weight-scales.json", ".weight-scales.json", "agent", "giving-back", "lock",
 	} {
 		if err := os.RemoveAll(filepath.Join(s.Dir, name)); err != nil {
