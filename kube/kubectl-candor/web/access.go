@@ -79,18 +79,26 @@ func newVisitor(announce func(oneTime string)) (*visitor, string) {
 
 // start exchanges the one-time token for the token of a session. The one-time token is then invalid, and announce receives the next.
 func (v *visitor) start(oneTime string) (session string, err error) {
+	session, next, err := v.exchange(oneTime)
+	if err == nil {
+		v.announce(next) // without the lock: a terminal can block
+	}
+	return session, err
+}
+
+// exchange replaces the one-time token, and returns the token of a session and the next one-time token.
+func (v *visitor) exchange(oneTime string) (session, next string, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if subtle.ConstantTimeCompare([]byte(oneTime), []byte(v.oneTime)) != 1 {
-		return "", errLogin
+		return "", "", errLogin
 	}
 	if len(v.sessions) >= maxSessions {
-		return "", fmt.Errorf("%d sessions: end kubectl candor web and start it again", maxSessions)
+		return "", "", fmt.Errorf("%d sessions: end kubectl candor web and start it again", maxSessions)
 	}
 	session, v.oneTime = rand.Text(), rand.Text()
 	v.sessions[session] = true
-	v.announce(v.oneTime)
-	return session, nil
+	return session, v.oneTime, nil
 }
 
 func (v *visitor) check(_ context.Context, token string, _ ...right) error {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -144,7 +145,7 @@ func (p *served) end() {
 }
 
 // open starts a session as a browser does, and follows the changes until the context is done.
-func (p *served) open(t *testing.T, ctx context.Context) {
+func (p *served) open(ctx context.Context, t *testing.T) {
 	t.Helper()
 	address := <-p.addresses
 	host, token, _ := strings.Cut(address, "/#token=")
@@ -167,10 +168,7 @@ func (p *served) open(t *testing.T, ctx context.Context) {
 		t.Error("the map has no nodes")
 	}
 	stream := call("GET", fmt.Sprintf("/api/events?since=%d", revision), session, "")
-	go func() {
-		for lines := bufio.NewScanner(stream.Body); lines.Scan(); {
-		}
-	}()
+	go func() { _, _ = io.Copy(io.Discard, stream.Body) }() // until the context is done
 }
 
 // requests returns the number of requests for reports that the API server has received from a server with some browsers, in 10 seconds.
@@ -180,7 +178,7 @@ func (b *bench) requests(t *testing.T, browsers int) string {
 	p := b.serve(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	for range browsers {
-		p.open(t, ctx)
+		p.open(ctx, t)
 	}
 	time.Sleep(10 * time.Second)
 	cancel()
@@ -259,7 +257,7 @@ func (b *bench) draw(t *testing.T, p *served) {
 
 // cost measures the memory and the CPU time of the server with a browser, while each node changes once in a minute.
 func (b *bench) cost(t *testing.T, p *served) {
-	p.open(t, t.Context())
+	p.open(t.Context(), t)
 	const length = time.Minute
 	reports := make([]*v1alpha1.NodeCPU, b.n)
 	for i := range reports {

@@ -34,6 +34,9 @@ type browser struct {
 // startBrowser starts Chromium with an empty tab. It skips the test without Chromium.
 func startBrowser(t testing.TB) *browser {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	program := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if found, err := exec.LookPath(name); err == nil {

@@ -118,7 +118,7 @@ func TestSearch(t *testing.T) {
 }
 
 // pendingCluster returns the objects of a cluster of the nodes one (2.5 of 4 CPUs free) and two (tainted), and a waiting pod of 3 CPUs.
-func pendingCluster(t *testing.T, annotation string) map[string]any {
+func pendingCluster(t testing.TB, annotation string) map[string]any {
 	t.Helper()
 	node := func(name string, spec object) object {
 		return object{"metadata": object{"name": name}, "spec": spec, "status": object{"allocatable": object{"cpu": "4", "memory": "8Gi", "pods": "10"}}}

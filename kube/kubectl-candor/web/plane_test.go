@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -68,21 +67,19 @@ func (p *plane) report(ctx context.Context, r *v1alpha1.NodeCPU) error {
 	if err != nil {
 		return err
 	}
-	const manager = "agent"
-	apply := func(subresource string, text []byte) error {
-		return p.candor.Patch(types.ApplyPatchType).Resource(v1alpha1.NodeCPUs).Name(object.Name).SubResource(subresource).
-			VersionedParams(&metav1.PatchOptions{FieldManager: manager, Force: new(true)}, metav1.ParameterCodec).Body(text).Do(ctx).Error()
+	apply := func(text []byte, subresource ...string) error {
+		return p.candor.Patch(types.ApplyPatchType).Resource(v1alpha1.NodeCPUs).Name(object.Name).SubResource(subresource...).
+			VersionedParams(&metav1.PatchOptions{FieldManager: "agent", Force: new(true)}, metav1.ParameterCodec).Body(text).Do(ctx).Error()
 	}
 	if object.Status.Counter == 1 {
-		if err := p.candor.Patch(types.ApplyPatchType).Resource(v1alpha1.NodeCPUs).Name(object.Name).
-			VersionedParams(&metav1.PatchOptions{FieldManager: manager, Force: new(true)}, metav1.ParameterCodec).Body(text).Do(ctx).Error(); err != nil {
+		if err := apply(text); err != nil {
 			return err
 		}
 	}
 	if text, err = json.Marshal(&object); err != nil {
 		return err
 	}
-	return apply("status", text)
+	return apply(text, "status")
 }
 
 // inParallel calls a function for the numbers from 0 to n-1, 16 at a time.
@@ -107,7 +104,7 @@ func inParallel(t testing.TB, n int, do func(i int) error) {
 	close(failed)
 	for err := range failed {
 		if err != nil {
-			t.Fatal(fmt.Sprintf("%.500v", err))
+			t.Fatalf("%.500v", err)
 		}
 	}
 }

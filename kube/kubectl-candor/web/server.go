@@ -153,7 +153,7 @@ func static(files fs.FS, name string) http.Handler {
 // policy lets the page load only files of this server, and no other page frame it.
 const policy = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// secure adds the headers that confine the page. On the machine of a user, it refuses requests to names of other machines: a page whose
+// secure adds the headers that confine the page, and bounds the time of an answer. On the machine of a user, it refuses requests to names of other machines: a page whose
 // name an attacker maps to this address could read the files of the page otherwise.
 func (s *Server) secure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -163,6 +163,7 @@ func (s *Server) secure(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout)) // recorders of tests have no deadline
 		if s.visitor != nil && !isAddress(r.Host) {
 			http.Error(w, "the address of the page must have an IP address or localhost", http.StatusMisdirectedRequest)
 			return
@@ -190,7 +191,6 @@ func trimBrackets(host string) string {
 func (s *Server) data(do func(http.ResponseWriter, *http.Request) error, rights ...right) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout)) // recorders of tests have no deadline
 		err := s.access.check(r.Context(), bearer(r), rights...)
 		if err == nil {
 			err = do(w, r)
