@@ -1,14 +1,18 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -105,6 +109,61 @@ func inParallel(t testing.TB, n int, do func(i int) error) {
 	for err := range failed {
 		if err != nil {
 			t.Fatalf("%.500v", err)
+		}
+	}
+}
+
+// TestChartRights: the rights of the chart's ClusterRole suffice for the page, and candor-web changes nothing with them.
+func TestChartRights(t *testing.T) {
+	p := startPlane(t)
+	text, err := os.ReadFile("../../../deploy/helm/testdata/web.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	isFound := false
+	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
+		var role rbacv1.ClusterRole
+		if err := yaml.Unmarshal(document, &role); err != nil || role.Kind != "ClusterRole" || role.Name != "candor-web" {
+			continue
+		}
+		isFound = true
+		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role.Name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "viewer"}}}
+		if _, err := p.admin.RbacV1().ClusterRoles().Create(t.Context(), &role, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.admin.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !isFound {
+		t.Fatal("the chart has no ClusterRole candor-web")
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "late", Annotations: map[string]string{"candor.dev/class": "sensitive"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "web"}}}}
+	if _, err := p.admin.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.report(t.Context(), reportOf(t, "a", 1500)); err != nil {
+		t.Fatal(err)
+	}
+	config := rest.CopyConfig(p.config)
+	config.BearerToken = controlplane.ViewerToken
+	s, err := New(Options{Config: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = s.reports.watch(t.Context(), config) }() // an error is a problem of the map
+	until(t, "the account has the rights", func() bool {
+		select {
+		case <-s.reports.synced:
+			return s.request("GET", "/api/map", controlplane.AdminToken, "").Code == 200
+		default:
+			return false
+		}
+	})
+	for _, path := range []string{"/api/node?name=a", "/api/pods?q=late", "/api/pod?namespace=default&name=late"} {
+		if w := s.request("GET", path, controlplane.AdminToken, ""); w.Code != 200 || strings.Contains(w.Body.String(), "forbidden") {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
 }

@@ -133,7 +133,7 @@ func (o *options) serve(ctx context.Context, prometheus *url.URL, errOut io.Writ
 		if _, err := pair.get(nil); err != nil {
 			return errors.Join(err, l.Close())
 		}
-		l = tls.NewListener(l, &tls.Config{GetCertificate: pair.get, MinVersion: tls.VersionTLS12})
+		l = tls.NewListener(l, &tls.Config{GetCertificate: pair.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}})
 	}
 	logger.Printf("listening on %s", l.Addr())
 	return s.Serve(ctx, l)
