@@ -311,10 +311,10 @@ func testColors(b *browser) {
 		b.run("{const c = document.querySelector('#color'); c.value = '" + color + "'; c.dispatchEvent(new Event('change'))}")
 		b.await("location.hash.includes('color=" + color + "')")
 	}
-	for _, color := range []string{"free", "shared", "age"} {
-		choose(color)
-		b.await(fmt.Sprintf(pixels, "step0") + " > 100 && document.querySelectorAll('#legend li').length === 6")
-		b.picture(color)
+	for _, c := range []struct{ color, step string }{{"free", "step4"}, {"shared", "step0"}, {"age", "step0"}} {
+		choose(c.color)
+		b.await(fmt.Sprintf(pixels, c.step) + " > 100 && document.querySelectorAll('#legend li').length === 6")
+		b.picture(c.color)
 	}
 	b.await(fmt.Sprintf(pixels, "step4") + " > 100") // reports of months ago
 	b.want("[...document.querySelector('#color').options].find(o => o.value === 'throttled').disabled", "true")
