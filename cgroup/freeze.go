@@ -139,27 +139,30 @@ func (f *Freezer) Close() error {
 	return f.group.wrap(err)
 }
 
+// othersFreezer returns the Freezer that another process can have opened for the group, or nil on a machine without the freezer
+// controller of v1.
+func (g *Group) othersFreezer() (*Freezer, error) {
+	if h := g.tree.reaper; g.err != nil || h == nil || h.v2 {
+		return nil, g.err
+	}
+	return newFreezer(g), nil
+}
+
 // ThawFreezer thaws the processes that a Freezer of another process has stopped.
 func (g *Group) ThawFreezer() error {
-	switch h := g.tree.reaper; {
-	case g.err != nil:
-		return g.err
-	case h == nil || h.v2:
-		return nil
-	default:
-		return g.wrap(thawNested(g.dir(h) + "/" + freezerName))
+	f, err := g.othersFreezer()
+	if f == nil {
+		return err
 	}
+	return g.wrap(thawNested(f.inner))
 }
 
 // RemoveFreezer undoes the work of a Freezer of another process, as Close does. It returns nil if there is no nested group of a Freezer.
 // The error is unix.EBUSY if a process has created groups in the nested group. Then all processes run, and the nested group remains.
 func (g *Group) RemoveFreezer() error {
-	switch h := g.tree.reaper; {
-	case g.err != nil:
-		return g.err
-	case h == nil || h.v2:
-		return nil
-	default:
-		return newFreezer(g).Close()
+	f, err := g.othersFreezer()
+	if f == nil {
+		return err
 	}
+	return f.Close()
 }

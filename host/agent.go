@@ -35,10 +35,10 @@ func (h *Host) HoldAgent() (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	isCanceled := false
-	if err = h.restoreRequests(); err == nil {
-		isCanceled, err = h.store.UnmarkGiveBack()
+	if err := h.restoreRequests(); err != nil { // only a lost state file makes them necessary
+		h.log.Warn("cannot write the requests of containers again, which a give-back has removed", "error", err)
 	}
+	isCanceled, err := h.store.UnmarkGiveBack()
 	if err != nil {
 		file.Close()
 		return nil, err

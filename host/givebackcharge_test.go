@@ -151,8 +151,8 @@ func TestGiveBackFrozenCut(t *testing.T) {
 	}
 }
 
-// TestGiveBackFreezerKilled: while a process charges a container, a GiveBack does not thaw the container. After this process was killed, the
-// next GiveBack thaws the container.
+// TestGiveBackFreezerKilled: while a process charges a container, a GiveBack does not thaw the container. After this process was
+// killed, the next GiveBack thaws the container.
 func TestGiveBackFreezerKilled(t *testing.T) {
 	l := newLab(t)
 	web := l.must(flexible("web", "0.5"), "spin")

@@ -93,8 +93,8 @@ func TestGiveBackCut(t *testing.T) {
 	}
 }
 
-// TestGiveBackRemoveCut: after a GiveBack that was cut before the removal of each file of the state in turn, the next GiveBack changes no
-// setting. The state has limits of updates, which the request files do not have.
+// TestGiveBackRemoveCut: after a GiveBack that was cut before the removal of each file of the state in turn, the next GiveBack
+// changes no setting. The state has limits of updates, which the request files do not have.
 func TestGiveBackRemoveCut(t *testing.T) {
 	cuts := 0
 	for isCut := true; isCut; cuts++ {

@@ -146,7 +146,7 @@ func (c *container) firstProcess() int {
 	return pids[0]
 }
 
-// A giveBackProcess is a candor nri --give-back process.
+// A giveBackProcess lets a twins.Killer kill candor nri --give-back.
 type giveBackProcess struct{ *daemon }
 
 func (g *giveBackLab) startGiveBack() giveBackProcess {
