@@ -8,49 +8,27 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/candor-project/candor/e2e/charged"
+	"github.com/candor-project/candor/hybrid"
 )
-
-const countLoop = `i=0; while :; do i=$((i+1)); echo $i; done`
-
-// chargedNumber returns the number of containers of a test with several charged containers, and the limit of each container in
-// CPUs. CANDOR_CHARGED=50 sets the number.
-func chargedNumber(t *testing.T) (number int, limit float64) {
-	t.Helper()
-	number = 5
-	if text := os.Getenv("CANDOR_CHARGED"); text != "" {
-		var err error
-		if number, err = strconv.Atoi(text); err != nil || number < 1 {
-			t.Fatalf("CANDOR_CHARGED=%q: must be a number of containers", text)
-		}
-	}
-	return number, max(0.02, 0.6/float64(number)) // at 0.02, the quota is 2 ms in each period
-}
 
 // A chargedGroup has the containers of an engine that an agent charges.
 type chargedGroup struct {
 	*lab
 	agent  *chargeAgent
-	limit  float64          // of each container, in CPUs
+	limit  hybrid.Milli     // of each container
 	names  []string         // of the containers
 	usage  []string         // their cgroups, as ReadUsage takes them
 	helper []int            // process ID of the shim or of conmon of each container
 	engine func() (pid int) // a helper of all containers, or nil
 }
 
-// reachesLimits measures until the containers and their helpers together use the sum of the limits: the agent finds new helpers
-// after a second, and a rotation of logs can disturb a measurement.
+// reachesLimits waits until all containers are charged, and checks that they and their helpers together use the sum of the limits.
 func (c *chargedGroup) reachesLimits(when string) {
 	c.Helper()
 	c.allSettled()
-	want := c.limit * float64(len(c.names))
-	for range 5 {
-		used, other := c.use(5 * time.Second)
-		c.Logf("%s: %d containers with a limit of %.3f: %.3f of %.3f CPUs, and %.3f CPUs of other work", when, len(c.names), c.limit, used, want, other)
-		if used > 0.85*want && used < 1.15*want && other < 0.25*want {
-			return
-		}
-	}
-	c.Errorf("%s: %d containers and their helpers do not use %.3f CPUs", when, len(c.names), want)
+	charged.ReachLimits(c.T, when, len(c.names), c.limit, c.cpuTime, c.unattributed)
 }
 
 // allSettled waits until the agent has charged each container, and has then seen it without a large debt. It reads the metrics once a
@@ -65,7 +43,7 @@ func (c *chargedGroup) allSettled() {
 		}
 		rest = slices.DeleteFunc(rest, func(name string) bool {
 			saved, err := metricIn(text, accountOf(name))
-			return err == nil && saved > -0.3*c.limit && strings.Contains(c.agent.log(), `use a part of its limit" container=`+name)
+			return err == nil && saved > -0.3*float64(c.limit)/1000 && strings.Contains(c.agent.log(), `use a part of its limit" container=`+name)
 		})
 		if len(rest) == 0 {
 			return
@@ -75,37 +53,33 @@ func (c *chargedGroup) allSettled() {
 	c.Fatalf("waited a minute for the end of the debts of %v", rest)
 }
 
-// use returns the CPU use of the containers and their helpers during a time, and the use of the engine for other work.
-func (c *chargedGroup) use(during time.Duration) (used, other float64) {
+// cpuTime returns the CPU time of the containers and their helpers.
+func (c *chargedGroup) cpuTime() (sum time.Duration) {
 	c.Helper()
-	read := func() (sum time.Duration) {
-		for i := range c.names {
-			u, err := c.tree.ReadUsage(c.usage[i])
-			if err != nil {
-				c.Fatal(err)
-			}
-			sum += u.CPU + processTime(c.T, c.helper[i])
-		}
-		if c.engine != nil {
-			sum += processTime(c.T, c.engine())
-		}
-		return sum
-	}
-	unattributed := func() float64 {
-		if c.engine == nil {
-			return 0
-		}
-		seconds, err := c.agent.metric(`candor_helper_unattributed_cpu_seconds_total{daemon="dockerd"}`)
+	for i := range c.names {
+		u, err := c.tree.ReadUsage(c.usage[i])
 		if err != nil {
 			c.Fatal(err)
 		}
-		return seconds
+		sum += u.CPU + processTime(c.T, c.helper[i])
 	}
-	otherBefore, before, start := unattributed(), read(), time.Now()
-	time.Sleep(during)
-	span := time.Since(start)
-	used, other = float64(read()-before)/float64(span), (unattributed()-otherBefore)/span.Seconds()
-	return used - other, other
+	if c.engine != nil {
+		sum += processTime(c.T, c.engine())
+	}
+	return sum
+}
+
+// unattributed returns the CPU time of the engine that no container caused.
+func (c *chargedGroup) unattributed() time.Duration {
+	c.Helper()
+	if c.engine == nil {
+		return 0
+	}
+	seconds, err := c.agent.metric(`candor_helper_unattributed_cpu_seconds_total{daemon="dockerd"}`)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return time.Duration(seconds * float64(time.Second))
 }
 
 // checkCount checks that the lines of a log are consecutive numbers, and returns the first. The last line can be incomplete.
@@ -131,13 +105,13 @@ func checkCount(t *testing.T, name, log string) (first int) {
 // engine. No log lacks a line. The logs are not rotated, because dockerd's work for a rotation is not attributed: it renames
 // max-file files. TestChargeDockerLosesNoLine rotates a log.
 func TestChargeDockerMany(t *testing.T) {
-	number, limit := chargedNumber(t)
+	number, limit := charged.Number(t)
 	d := newDocker(t, "--live-restore")
 	c := &chargedGroup{lab: d.lab, agent: d.startCharging("19489"), limit: limit, engine: func() int { return d.daemon.Process.Pid }}
 	for i := range number {
 		name := fmt.Sprint("count", i)
-		id := d.does("run", "-d", "--name", name, "--network", "none", "--runtime", "candor", "--cpus", fmt.Sprintf("%.3f", limit), "-e", "CANDOR_HELPERS=charge",
-			"box", "sh", "-c", countLoop)
+		id := d.does("run", "-d", "--name", name, "--network", "none", "--runtime", "candor", "--cpus", fmt.Sprintf("%.3f", float64(limit)/1000), "-e", "CANDOR_HELPERS=charge",
+			"box", "sh", "-c", charged.CountLoop)
 		pid, err := strconv.Atoi(d.does("inspect", "-f", "{{.State.Pid}}", name))
 		if err != nil {
 			t.Fatal(err)
@@ -162,7 +136,7 @@ func TestChargeDockerMany(t *testing.T) {
 // TestChargePodmanMany: several charged containers of Podman together use the sum of their limits, also after a restart of a
 // container. No line is missing within a log. conmon deletes the lines of a log that has its maximum size.
 func TestChargePodmanMany(t *testing.T) {
-	number, limit := chargedNumber(t)
+	number, limit := charged.Number(t)
 	p := newPodman(t)
 	c := &chargedGroup{lab: p.lab, agent: p.startCharging("19490"), limit: limit}
 	parent := p.parent + "-engine"
@@ -170,8 +144,8 @@ func TestChargePodmanMany(t *testing.T) {
 	for i := range number {
 		name := fmt.Sprint("count", i)
 		p.does("run", "-d", "--name", name, "--network=none", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024", "--cgroup-parent", parent,
-			"--cpus", fmt.Sprintf("%.3f", limit), "--annotation", "candor.dev/helpers=charge", "--log-driver=k8s-file", "--log-opt=max-size=100kb",
-			"box", "busybox", "sh", "-c", countLoop)
+			"--cpus", fmt.Sprintf("%.3f", float64(limit)/1000), "--annotation", "candor.dev/helpers=charge", "--log-driver=k8s-file", "--log-opt=max-size=100kb",
+			"box", "busybox", "sh", "-c", charged.CountLoop)
 		defer p.podman("rm", "-f", "-t=0", name)
 		usage, conmon := p.locate(name)
 		c.names, c.usage, c.helper = append(c.names, name), append(c.usage, usage), append(c.helper, conmon)

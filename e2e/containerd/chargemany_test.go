@@ -14,34 +14,18 @@ import (
 
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/e2e/charged"
 )
-
-const countLoop = `i=0; while :; do i=$((i+1)); echo $i; done`
-
-// chargedNumber returns the number of containers of a test with several charged containers, and the limit of each container.
-// CANDOR_CHARGED=50 sets the number.
-func chargedNumber(t *testing.T) (number int, limit hybrid.Milli) {
-	t.Helper()
-	number = 5
-	if text := os.Getenv("CANDOR_CHARGED"); text != "" {
-		var err error
-		if number, err = strconv.Atoi(text); err != nil || number < 1 {
-			t.Fatalf("CANDOR_CHARGED=%q: must be a number of containers", text)
-		}
-	}
-	return number, hybrid.Milli(max(20, 600/number)) // at 20m, the quota is 2 ms in each period
-}
 
 // TestChargeMany: several charged containers together use the sum of their limits, also while their logs are rotated, and no log
 // lacks a line.
 func TestChargeMany(t *testing.T) {
-	number, limit := chargedNumber(t)
+	number, limit := charged.Number(t)
 	l := newLab(t)
 	agent := l.startCharging("19474")
 	var all []*container
 	for i := range number {
-		all = append(all, l.chargedWith(fmt.Sprintf("count%d", i), countLoop, "none", limit))
+		all = append(all, l.chargedWith(fmt.Sprintf("count%d", i), charged.CountLoop, "none", limit))
 	}
 	for _, c := range all {
 		account := fmt.Sprintf(`candor_container_helper_account_seconds{container=%q,namespace="default",pod=%q}`, c.name, c.pod.name)
@@ -64,27 +48,11 @@ func TestChargeMany(t *testing.T) {
 	for _, c := range all {
 		c.rotate()
 	}
-	want := float64(number) * float64(limit) / 1000
-	// Work of containerd that no container causes, such as statistics, is not charged.
-	unattributed := func() float64 {
-		return metricsAt("http://127.0.0.1:19474/metrics")[`candor_helper_unattributed_cpu_seconds_total{daemon="containerd"}`]
+	unattributed := func() time.Duration {
+		seconds := metricsAt("http://127.0.0.1:19474/metrics")[`candor_helper_unattributed_cpu_seconds_total{daemon="containerd"}`]
+		return time.Duration(seconds * float64(time.Second))
 	}
-	holds := func() bool { // other work of containerd, such as the rotation, can disturb a measurement
-		otherBefore := unattributed()
-		before, start := read(), time.Now()
-		time.Sleep(5 * time.Second)
-		span := time.Since(start)
-		used, other := float64(read()-before)/float64(span), (unattributed()-otherBefore)/span.Seconds()
-		t.Logf("%d containers with a limit of %v: %.3f of %.3f CPUs, and %.3f CPUs of other work", number, limit, used-other, want, other)
-		return used-other > 0.85*want && used-other < 1.15*want && other < 0.25*want
-	}
-	isHeld := false
-	for range 3 {
-		isHeld = isHeld || holds()
-	}
-	if !isHeld {
-		t.Errorf("%d containers and their helpers do not use %.3f CPUs\n%s", number, want, agent.output())
-	}
+	charged.ReachLimits(t, "with rotated logs", number, limit, read, unattributed)
 	for _, c := range all {
 		if err := c.stop(); err != nil {
 			t.Error(err)
@@ -108,7 +76,7 @@ func (c *container) rotate() {
 	}
 }
 
-// checkLines checks that the rotated log of a countLoop has each line once. The end of the program can cut the last line.
+// checkLines checks that the rotated log of a charged.CountLoop has each line once. The end of the program can cut the last line.
 func (c *container) checkLines() {
 	c.Helper()
 	var log strings.Builder

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/candor-project/candor/e2e/charged"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
@@ -232,7 +233,7 @@ func TestNerdctlChargeLosesNoLine(t *testing.T) {
 func TestNerdctlChargeMany(t *testing.T) {
 	// The program ends after the file /stop appears, and writes its last number to the file /last.
 	const script = `i=0; while [ ! -e /stop ]; do i=$((i+1)); echo $i; done; echo $i >/last; exec sleep 100000`
-	number, limit := chargedNumber(t)
+	number, limit := charged.Number(t)
 	n := newNerdctl(t)
 	agent := n.startCharging("19488")
 	flags := slices.Concat(n.groups()["charged"], []string{"--log-opt=max-size=50k", "--log-opt=max-file=100000"})
