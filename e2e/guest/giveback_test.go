@@ -23,7 +23,7 @@ import (
 func TestGiveBack(t *testing.T) {
 	needGuest(t)
 	if os.Getenv("CANDOR_GUEST_GIVEBACK") == "" {
-		t.Skip("takes an hour: make test-giveback, or CANDOR_GUEST_GIVEBACK=1")
+		t.Skip("takes long: make test-giveback, or CANDOR_GUEST_GIVEBACK=1")
 	}
 	all := kernels(t)
 	newest := all[len(all)-1]
