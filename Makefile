@@ -222,6 +222,11 @@ test-engines: test-deps ## test with CRI-O, a new Docker with compose, and nerdc
 	$(GO) test -count=1 -timeout 30m -run 'TestDocker|TestChargeDocker' -v ./e2e && \
 	cd e2e/containerd && $(GO) test -count=1 -timeout 60m -run 'TestCrio|TestNerdctl' -v .
 
+.PHONY: test-view
+
+test-view: test-deps ## test the memory that programs find, with programs that other tests do not need (root, network; first: 5 minutes)
+	programs=$$(scripts/view-programs.sh) && CANDOR_VIEW_PROGRAMS=$$programs $(GO) test -count=1 -timeout 30m -run 'TestMemoryMatrix|TestMemoryGain|TestStatPrograms' -v ./e2e
+
 .PHONY: test-hostile
 
 test-hostile: test-deps ## run the heavy attacks of e2e/hostile and e2e/containerd (root, under 10 minutes)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
+	"time"
 
 	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/kernelfs"
@@ -101,8 +103,13 @@ func makeDir(dir string) error {
 
 // removeLeftover removes an earlier group of the same name. It returns ErrBusy if the earlier group has processes.
 func (g *Group) removeLeftover() error {
-	if ok, err := g.exists(); err != nil || !ok {
+	ok, err := g.exists()
+	if err != nil {
 		return err
+	}
+	if !ok { // a candor process that was killed in remove can have left a folder with the page cache of the earlier group
+		g.removeForeignDirs(time.Now().Add(g.tree.remainingTime(removeTimeout)))
+		return nil
 	}
 	if ok, err := g.isPopulated(); err != nil && !isGone(err) {
 		return err
@@ -112,14 +119,21 @@ func (g *Group) removeLeftover() error {
 	return g.remove()
 }
 
-// Enter moves a process into the group. On an error the process is in its former group. The error for a missing group is ErrNoGroup.
+// Enter moves a process into the group, and thus below its memory limit. On an error the process is in its former group. The
+// error for a missing group is ErrNoGroup.
 func (g *Group) Enter(pid int) error {
 	if g.err != nil {
 		return g.err
 	}
-	origin, err := g.tree.groupDirsOf(pid)
+	hierarchies, dirs := g.tree.all, g.dirs()
+	if h := g.tree.memory; h != nil && !slices.Contains(g.tree.all, h) { // only AddMemory creates the folder there
+		if ok, err := isGroup(g.dir(h)); err == nil && ok {
+			hierarchies, dirs = append(slices.Clip(hierarchies), h), append(dirs, g.dir(h))
+		}
+	}
+	origin, err := g.tree.groupDirsIn(hierarchies, pid)
 	if err == nil {
-		err = g.tree.enter(g.dirs(), pid, origin)
+		err = g.tree.enter(dirs, pid, origin)
 	}
 	return g.wrap(err)
 }

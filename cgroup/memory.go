@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -34,10 +31,18 @@ var (
 // than Usage.
 type Memory struct {
 	Bound MemoryBound // lowest memory limit among the group and its ancestors
-	// Free is the memory that the group can still allocate before the kernel reclaims memory: the lowest difference of limit and use among the
-	// group and its ancestors. It is NoMemoryLimit if none of these groups has a limit.
-	Free  int64
-	Usage int64 // memory in use, including page cache and kernel memory
+	// Free is the memory that the group of Bound can still allocate before the kernel reclaims the group's memory. It is
+	// NoMemoryLimit if there is no limit.
+	Free int64
+	// Available is the memory that the group can still allocate without swap, when the kernel reclaims page cache and slabs: the
+	// lowest sum of (limit - use) and reclaimable memory among the group and its ancestors that have a limit. It is NoMemoryLimit
+	// if there is no limit.
+	Available int64
+	Usage     int64 // memory in use, including page cache and kernel memory
+	// IsUncounted reports that a group of v2 does not have the memory controller. The kernel then counts the group's memory in
+	// the nearest ancestor that has the controller. The limits are those of this ancestor. Usage, SwapUsage and Stat are 0,
+	// because the group's part is unknown.
+	IsUncounted bool
 
 	// SwapLimit is the swap that the group can use in addition to its memory, or NoMemoryLimit. It can be more than the machine has.
 	SwapLimit int64
@@ -93,13 +98,15 @@ func parseMemoryStat(content []byte, keys map[string]memoryKey) (r memoryRecord,
 	for line := range bytes.Lines(content) {
 		line = bytes.TrimSuffix(line, []byte("\n"))
 		key, value, _ := bytes.Cut(line, []byte(" "))
+		field, ok := keys[string(key)]
+		if !ok {
+			continue
+		}
 		n, err := parseBytes(value)
 		if err != nil {
 			return memoryRecord{}, parseError(line)
 		}
-		if field, ok := keys[string(key)]; ok {
-			*field(&r) = n
-		}
+		*field(&r) = n
 	}
 	return r, nil
 }
@@ -159,9 +166,11 @@ type memoryReader struct {
 	open *openFiles
 }
 
+// HasMemory reports whether a hierarchy with the memory controller is mounted.
+func (t *Tree) HasMemory() bool { return t.memory != nil }
+
 // ReadMemory reads the memory of a group. group is the name of one of Candor's groups, as for Tree.Group, or the path of a foreign group,
-// as for Tree.EngineGroup. The error for a missing group is ErrNoGroup. If a group of v2 does not have the memory controller, the kernel
-// counts the group's memory in the nearest ancestor that has the controller. The result is then the memory of this ancestor.
+// as for Tree.EngineGroup. The error for a missing group is ErrNoGroup.
 func (t *Tree) ReadMemory(group string) (Memory, error) {
 	g := t.groupAt(group)
 	h, err := g.memoryHierarchy()
@@ -209,36 +218,92 @@ func (r memoryReader) read(path string) (Memory, error) {
 // its use, both in bytes.
 type limitFiles struct{ limit, usage string }
 
-// lowestLimit returns the lowest limit of a kind among the group at path and its ancestors. Of several equal limits, it returns the limit
-// of the nearest group. It also returns the lowest difference of limit and use. It omits limits below atLeast, because they do not apply to
-// the group at path. On v1, the limit of a group without memory.use_hierarchy does not apply to its nested groups. If atLeast is
-// NoMemoryLimit, lowestLimit reads no file.
-func (r memoryReader) lowestLimit(path string, files limitFiles, atLeast int64) (bound MemoryBound, free int64, err error) {
-	bound, free = MemoryBound{Limit: NoMemoryLimit}, NoMemoryLimit
-	if atLeast == NoMemoryLimit {
-		return bound, free, nil
+// reclaimable returns the memory that the kernel can reclaim without swap.
+func (s *MemoryStat) reclaimable() int64 {
+	return addSizes(addSizes(s.ActiveFile, s.InactiveFile), s.SlabReclaimable)
+}
+
+// addSizes adds two sizes. The result is NoMemoryLimit if the sum is too large.
+func addSizes(a, b int64) int64 {
+	if a > NoMemoryLimit-b {
+		return NoMemoryLimit
 	}
-	for ; ; path = filepath.Dir(path) {
+	return a + b
+}
+
+// An ancestry is the summary of the limits of a kind (memory, swap, or the sum of both) of a group and its ancestors. Without a
+// limit, all sizes are NoMemoryLimit. A difference of a limit and the use is at least 0.
+type ancestry struct {
+	bound     MemoryBound // lowest limit; of several equal limits, that of the nearest group
+	room      int64       // difference of limit and use of the group of bound
+	lowest    int64       // lowest difference of limit and use
+	available int64       // lowest sum of this difference and the reclaimable memory of the same group
+}
+
+var noLimits = ancestry{MemoryBound{Limit: NoMemoryLimit}, NoMemoryLimit, NoMemoryLimit, NoMemoryLimit}
+
+// add adds the limit of a group. It calls reclaimable only if the result can change available: the call can cost the read of a
+// file.
+func (l *ancestry) add(bound MemoryBound, usage int64, reclaimable func() (int64, error)) error {
+	room := max(bound.Limit-usage, 0)
+	l.lowest = min(l.lowest, room)
+	if bound.Limit < l.bound.Limit {
+		l.bound, l.room = bound, room
+	}
+	if room >= l.available {
+		return nil
+	}
+	more, err := reclaimable()
+	l.available = min(l.available, addSizes(room, more))
+	return err
+}
+
+// readLimits reads the limits of a kind of the group at path and its ancestors. own has the parts of the group's memory; nil
+// means that the limits do not bound memory. readLimits omits limits below atLeast, because they do not apply to the group: on
+// v1, the limit of a group without memory.use_hierarchy does not apply to its nested groups.
+func (r memoryReader) readLimits(path string, files limitFiles, own *MemoryStat, atLeast int64) (l ancestry, err error) {
+	l = noLimits
+	for start := path; path != "/" || r.rootHasLimits; path = filepath.Dir(path) {
 		dir := filepath.Join(r.mount, path)
 		limit, err := r.open.readBytes(dir, files.limit)
 		switch {
-		case isGone(err): // v2: the group lacks the controller, or is the root group; or the kernel does not limit swap
-		case err != nil:
-			return bound, free, err
+		case isGone(err) && (files != maxV2 || path == "/"): // the machine's root group of v2; or the kernel does not limit swap
+		case err != nil: // memory.max of v2 is missing only if the group was removed meanwhile
+			return l, err
 		case limit != NoMemoryLimit && limit >= atLeast:
 			usage, err := r.open.readBytes(dir, files.usage)
 			if err != nil {
-				return bound, free, err
+				return l, err
 			}
-			free = min(free, max(limit-usage, 0))
-			if limit < bound.Limit {
-				bound = MemoryBound{path, files.limit, limit}
+			err = l.add(MemoryBound{path, files.limit, limit}, usage, func() (int64, error) {
+				switch {
+				case own == nil:
+					return 0, nil
+				case path == start:
+					return own.reclaimable(), nil
+				default:
+					return r.reclaimable(dir)
+				}
+			})
+			if err != nil {
+				return l, err
 			}
 		}
 		if path == "/" {
-			return bound, free, nil
+			break
 		}
 	}
+	return l, nil
+}
+
+// reclaimable reads the reclaimable memory of the group in dir.
+func (r memoryReader) reclaimable(dir string) (int64, error) {
+	keys := statKeysV1
+	if r.v2 {
+		keys = statKeysV2
+	}
+	stat, err := r.open.readMemoryStat(dir, keys)
+	return stat.reclaimable(), err
 }
 
 // MinMemoryLimit is the lowest memory limit in bytes that SetMemoryLimits accepts: 4 MiB. Less memory does not suffice to start a program,
@@ -279,7 +344,7 @@ func (g *Group) MemoryLimits() (MemoryLimits, error) {
 // limits do not change. If the group uses more memory than the limit, and the kernel cannot reclaim the excess, the error is
 // ErrMemoryInUse. The error of a swap limit on a kernel without such limits is ErrNoSwapLimit.
 //
-// SetMemoryLimits does not update a unit of systemd: systemd can overwrite the limits of a unit's group later.
+// SetMemoryLimits does not update the unit of a foreign group: systemd can overwrite the limits of such a group later.
 func (g *Group) SetMemoryLimits(next MemoryLimits) (undo func() error, err error) {
 	h, err := g.memoryHierarchy()
 	if err != nil {
@@ -288,7 +353,11 @@ func (g *Group) SetMemoryLimits(next MemoryLimits) (undo func() error, err error
 	if err := next.check(h.v2); err != nil {
 		return nil, fmt.Errorf("cgroup %s: %w", g.name, err)
 	}
-	undo, err = h.setMemoryLimits(g.dir(h), next)
+	if g.usesSystemd() {
+		undo, err = g.setScopeMemory(h, next)
+	} else {
+		undo, err = h.setMemoryLimits(g.dir(h), next)
+	}
 	return undo, g.wrapMemory(err)
 }
 
@@ -327,7 +396,7 @@ func (h *hierarchy) restoreMemoryLimits(dir string, before MemoryLimits) error {
 // writeMemoryLimits writes the limits that differ between now and next. Before the comparison it rounds next down to whole pages,
 // as the kernel does.
 func (h *hierarchy) writeMemoryLimits(dir string, now, next MemoryLimits) error {
-	next = MemoryLimits{wholePages(next.Memory), wholePages(next.Swap)}
+	next = next.wholePages()
 	if h.v2 {
 		return writeMemoryLimitsV2(dir, now, next)
 	}
@@ -373,96 +442,4 @@ func (g *Group) AddMemory(pid int) (undo func() error, err error) {
 		return nil, fmt.Errorf("cgroup %s: no limit of memory: %w", g.name, err)
 	}
 	return undo, nil
-}
-
-// enableMemoryV2 enables the memory controller from the mount point down to Candor's parent group.
-func (g *Group) enableMemoryV2(h *hierarchy) (undo func() error, err error) {
-	var dirs []string
-	undo = func() error { return disableMemoryV2(dirs) }
-	dir := h.mount
-	for part := range strings.SplitSeq(h.parent[len(h.mount)+1:]+"/", "/") {
-		enabled, err := enableControllersV2(dir, []string{"memory"})
-		switch {
-		case errors.Is(err, unix.EBUSY):
-			err = processesError(err)
-		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-			err = fmt.Errorf("%w below %s: %w", ErrNoMemory, dir, err)
-		}
-		if err != nil {
-			return nil, errline.Join(err, undo())
-		}
-		if len(enabled) > 0 {
-			dirs = append(dirs, dir)
-		}
-		dir += "/" + part
-	}
-	return undo, nil
-}
-
-// disableMemoryV2 disables the memory controller for the children of each group in dirs. The controller stays enabled if a child has
-// limits, because the kernel would drop these limits, or if a child has enabled the controller for its own children (EBUSY). Each group in
-// dirs is an ancestor of the next group in dirs.
-func disableMemoryV2(dirs []string) error {
-	var errs []error
-	for _, dir := range slices.Backward(dirs) {
-		if hasMemoryLimitsV2(dir) {
-			continue
-		}
-		if err := write(dir, subtreeFile, "-memory"); err != nil && !isGone(err) && !errors.Is(err, unix.EBUSY) {
-			errs = append(errs, undoError(err))
-		}
-	}
-	return errline.Join(errs...)
-}
-
-// hasMemoryLimitsV2 reports whether a group directly below dir has a setting of the memory controller.
-func hasMemoryLimitsV2(dir string) bool {
-	groups, err := subgroups(dir)
-	for _, group := range groups {
-		for file, unset := range map[string]int64{
-			maxV2.limit: NoMemoryLimit, highV2.limit: NoMemoryLimit, swapV2.limit: NoMemoryLimit, "memory.min": 0, "memory.low": 0,
-		} {
-			if limit, missing := readBytes(group, file); missing == nil && limit != unset {
-				return true
-			}
-		}
-	}
-	return err != nil
-}
-
-// enterMemoryV1 creates the folders of Candor's parent group and of the group in the hierarchy of the memory controller, and moves the
-// process to the group.
-func (g *Group) enterMemoryV1(h *hierarchy, pid int) (undo func() error, err error) {
-	var done steps
-	dir := g.dir(h)
-	dirs := []string{dir}
-	for above := filepath.Dir(dir); above != h.mount; above = filepath.Dir(above) {
-		dirs = append(dirs, above)
-	}
-	for _, dir := range slices.Backward(dirs) {
-		err := makeDir(dir)
-		if err == nil {
-			done = append(done, step{dir: dir})
-		} else if !errors.Is(err, fs.ErrExist) {
-			return nil, errline.Join(err, done.run())
-		}
-	}
-	if pid == 0 {
-		return done.run, nil
-	}
-	hierarchies := []*hierarchy{h}
-	origin, err := g.tree.groupDirsIn(hierarchies, pid)
-	if err == nil {
-		err = attach(dir, pid)
-	}
-	if err != nil {
-		return nil, errline.Join(err, done.run())
-	}
-	return func() error {
-		err := attach(origin[0], pid)
-		if isEnded(err) {
-			err = nil
-		}
-		return errline.Join(err, done.run())
-	}, nil
 }

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -81,6 +82,16 @@ func TestAddMemory(t *testing.T) {
 			t.Errorf("Remove leaves a folder: %v", err)
 		}
 	}
+	if !h.v2 { // a candor process was killed in Remove
+		g := tr.Group("web")
+		must(t, os.MkdirAll(g.dir(h), 0o755))
+		must(t, write(g.dir(h), memoryV1.limit, "67108864"))
+		group(t, tr, "web", Settings{CPUs: a}, "")
+		if _, err := os.Stat(g.dir(h)); !os.IsNotExist(err) {
+			t.Errorf("Create keeps the folder of an earlier group: %v", err)
+		}
+		must(t, g.Remove())
+	}
 	if _, err := tr.Group("none").AddMemory(1 << 30); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("no process: %v", err)
 	}
@@ -89,5 +100,23 @@ func TestAddMemory(t *testing.T) {
 	}
 	if _, err := tr.EngineGroup("web", "/kubepods/web").AddMemory(0); err == nil {
 		t.Error("a group of an engine has no error")
+	}
+}
+
+// TestReadRemovedMemory: a group of v2 whose files vanish between the reads has no limit of the group above.
+func TestReadRemovedMemory(t *testing.T) {
+	all := map[string]string{"cgroup.controllers": "memory", "memory.stat": "anon 1", "pod/memory.max": "900", "pod/memory.high": "max", "pod/memory.current": "7",
+		"pod/web/cgroup.controllers": "memory", "pod/web/memory.stat": "anon 1", "pod/web/memory.max": "500", "pod/web/memory.high": "max", "pod/web/memory.current": "7"}
+	if m, err := memoryFixture(t, true, all).read("/pod/web"); err != nil || m.Bound.Limit != 500 {
+		t.Errorf("%+v, %v", m, err)
+	}
+	for _, files := range [][]string{{"memory.max"}, {"memory.max", "memory.current", "memory.high"}} {
+		some := maps.Clone(all)
+		for _, file := range files {
+			delete(some, "pod/web/"+file)
+		}
+		if m, err := memoryFixture(t, true, some).read("/pod/web"); !isGone(err) {
+			t.Errorf("without %v: %+v, %v", files, m, err)
+		}
 	}
 }

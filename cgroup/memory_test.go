@@ -239,7 +239,7 @@ func countWrites(t *testing.T, do func()) (files []string) {
 // memoryFixture writes the files of groups to a new directory and returns a hierarchy that is mounted there.
 func memoryFixture(t testing.TB, v2 bool, files map[string]string) memoryReader {
 	t.Helper()
-	h := &hierarchy{mount: t.TempDir(), root: "/", v2: v2}
+	h := &hierarchy{mount: t.TempDir(), root: "/", v2: v2, rootHasLimits: !v2 || files["cgroup.events"] != ""}
 	for name, text := range files {
 		file := filepath.Join(h.mount, name)
 		must(t, os.MkdirAll(filepath.Dir(file), 0o755))
@@ -248,7 +248,8 @@ func memoryFixture(t testing.TB, v2 bool, files map[string]string) memoryReader 
 	return memoryReader{h, new(openFiles)}
 }
 
-// TestLowestLimit: the limits of a group and of the groups above it apply, with the least free memory among all of them.
+// TestLowestLimit: the limits of a group and of the groups above it apply, with the free memory of the group with the lowest
+// limit, and the least available memory among all of them.
 func TestLowestLimit(t *testing.T) {
 	const unlimitedV1 = "9223372036854771712"
 	v2 := func(more map[string]string) map[string]string {
@@ -267,8 +268,8 @@ func TestLowestLimit(t *testing.T) {
 			"memory.limit_in_bytes": unlimitedV1, "memory.usage_in_bytes": "9000", "memory.stat": "total_rss 1",
 			"pod/memory.limit_in_bytes": unlimitedV1, "pod/memory.usage_in_bytes": "700",
 			"pod/web/memory.limit_in_bytes": unlimitedV1, "pod/web/memory.usage_in_bytes": "400", "pod/web/memory.memsw.usage_in_bytes": "450",
-			"pod/memory.memsw.usage_in_bytes": "750",
-			"pod/web/memory.stat":             "rss 1\ntotal_rss 300\ntotal_cache 7\ntotal_swap 5\nhierarchical_memory_limit " + hierarchical,
+			"pod/memory.memsw.usage_in_bytes": "750", "pod/memory.stat": "total_rss 2",
+			"pod/web/memory.stat": "rss 1\ntotal_rss 300\ntotal_cache 7\ntotal_swap 5\nhierarchical_memory_limit " + hierarchical,
 		}
 		maps.Copy(files, more)
 		return files
@@ -280,37 +281,46 @@ func TestLowestLimit(t *testing.T) {
 		path      string
 		bound     MemoryBound
 		free      int64
+		available int64
 		swapLimit int64
 		swapFree  int64
 	}{
-		"v2 no limit":               {true, v2(nil), "/pod/web", MemoryBound{Limit: no}, no, no, no},
-		"v2 own limit":              {true, v2(map[string]string{"pod/web/memory.max": "1000"}), "/pod/web", MemoryBound{"/pod/web", "memory.max", 1000}, 600, no, no},
-		"v2 limit above":            {true, v2(map[string]string{"pod/web/memory.max": "1000", "pod/memory.max": "900"}), "/pod/web", MemoryBound{"/pod", "memory.max", 900}, 200, no, no},
-		"v2 less free above":        {true, v2(map[string]string{"pod/web/memory.max": "1000", "pod/memory.max": "1100"}), "/pod/web", MemoryBound{"/pod/web", "memory.max", 1000}, 400, no, no},
-		"v2 high is lower":          {true, v2(map[string]string{"pod/web/memory.max": "1000", "pod/web/memory.high": "800"}), "/pod/web", MemoryBound{"/pod/web", "memory.high", 800}, 400, no, no},
-		"v2 high is higher":         {true, v2(map[string]string{"pod/web/memory.max": "1000", "pod/web/memory.high": "1200"}), "/pod/web", MemoryBound{"/pod/web", "memory.max", 1000}, 600, no, no},
-		"v2 beyond the limit":       {true, v2(map[string]string{"pod/web/memory.high": "300"}), "/pod/web", MemoryBound{"/pod/web", "memory.high", 300}, 0, no, no},
-		"v2 swap":                   {true, v2(map[string]string{"pod/web/memory.swap.max": "50", "pod/memory.swap.max": "40", "pod/memory.swap.current": "38"}), "/pod/web", MemoryBound{Limit: no}, no, 40, 2},
-		"v2 without the controller": {true, v2(map[string]string{"pod/web/memory.max": "1000"}), "/pod/web/inner", MemoryBound{"/pod/web", "memory.max", 1000}, 600, no, no},
-		"v1 no limit":               {false, v1(unlimitedV1, nil), "/pod/web", MemoryBound{Limit: no}, no, no, no},
-		"v1 own limit":              {false, v1("1000", map[string]string{"pod/web/memory.limit_in_bytes": "1000"}), "/pod/web", MemoryBound{"/pod/web", "memory.limit_in_bytes", 1000}, 600, no, no},
-		"v1 limit above":            {false, v1("900", map[string]string{"pod/web/memory.limit_in_bytes": "1000", "pod/memory.limit_in_bytes": "900"}), "/pod/web", MemoryBound{"/pod", "memory.limit_in_bytes", 900}, 200, no, no},
-		"v1 not hierarchical":       {false, v1("1000", map[string]string{"pod/web/memory.limit_in_bytes": "1000", "pod/memory.limit_in_bytes": "900"}), "/pod/web", MemoryBound{"/pod/web", "memory.limit_in_bytes", 1000}, 600, no, no},
-		"v1 invisible limit":        {false, v1("500", map[string]string{"pod/web/memory.limit_in_bytes": "1000"}), "/pod/web", MemoryBound{"", "memory.stat", 500}, 100, no, no},
+		"v2 no limit":        {true, v2(nil), "/pod/web", MemoryBound{Limit: no}, no, no, no, no},
+		"v2 own limit":       {true, v2(map[string]string{"pod/web/memory.max": "1000"}), "/pod/web", MemoryBound{"/pod/web", "memory.max", 1000}, 600, 600, no, no},
+		"v2 limit above":     {true, v2(map[string]string{"pod/web/memory.max": "1000", "pod/memory.max": "900"}), "/pod/web", MemoryBound{"/pod", "memory.max", 900}, 200, 200, no, no},
+		"v2 less free above": {true, v2(map[string]string{"pod/web/memory.max": "1000", "pod/memory.max": "1100"}), "/pod/web", MemoryBound{"/pod/web", "memory.max", 1000}, 600, 400, no, no},
+		"v2 cache above": {true, v2(map[string]string{"pod/web/memory.max": "500", "pod/memory.max": "700", "pod/memory.stat": "inactive_file 650"}),
+			"/pod/web", MemoryBound{"/pod/web", "memory.max", 500}, 100, 100, no, no},
+		"v2 cache of the pod": {true, v2(map[string]string{"pod/memory.max": "700", "pod/memory.stat": "active_file 100\nslab_reclaimable 50\nanon 400"}),
+			"/pod/web", MemoryBound{"/pod", "memory.max", 700}, 0, 150, no, no},
+		"v2 high is lower":          {true, v2(map[string]string{"pod/web/memory.max": "1000", "pod/web/memory.high": "800"}), "/pod/web", MemoryBound{"/pod/web", "memory.high", 800}, 400, 400, no, no},
+		"v2 high is higher":         {true, v2(map[string]string{"pod/web/memory.max": "1000", "pod/web/memory.high": "1200"}), "/pod/web", MemoryBound{"/pod/web", "memory.max", 1000}, 600, 600, no, no},
+		"v2 beyond the limit":       {true, v2(map[string]string{"pod/web/memory.high": "300"}), "/pod/web", MemoryBound{"/pod/web", "memory.high", 300}, 0, 0, no, no},
+		"v2 swap":                   {true, v2(map[string]string{"pod/web/memory.swap.max": "50", "pod/memory.swap.max": "40", "pod/memory.swap.current": "38"}), "/pod/web", MemoryBound{Limit: no}, no, no, 40, 2},
+		"v2 without the controller": {true, v2(map[string]string{"pod/web/memory.max": "1000"}), "/pod/web/inner", MemoryBound{"/pod/web", "memory.max", 1000}, 600, 600, no, no},
+		"v2 limit of the mounted group": {true, v2(map[string]string{"cgroup.events": "populated 1", "memory.max": "800", "memory.current": "750", "memory.stat": "inactive_file 30"}),
+			"/pod/web", MemoryBound{"/", "memory.max", 800}, 50, 80, no, no},
+		"v1 no limit":         {false, v1(unlimitedV1, nil), "/pod/web", MemoryBound{Limit: no}, no, no, no, no},
+		"v1 own limit":        {false, v1("1000", map[string]string{"pod/web/memory.limit_in_bytes": "1000"}), "/pod/web", MemoryBound{"/pod/web", "memory.limit_in_bytes", 1000}, 600, 600, no, no},
+		"v1 limit above":      {false, v1("900", map[string]string{"pod/web/memory.limit_in_bytes": "1000", "pod/memory.limit_in_bytes": "900"}), "/pod/web", MemoryBound{"/pod", "memory.limit_in_bytes", 900}, 200, 200, no, no},
+		"v1 not hierarchical": {false, v1("1000", map[string]string{"pod/web/memory.limit_in_bytes": "1000", "pod/memory.limit_in_bytes": "900"}), "/pod/web", MemoryBound{"/pod/web", "memory.limit_in_bytes", 1000}, 600, 600, no, no},
+		"v1 invisible limit":  {false, v1("500", map[string]string{"pod/web/memory.limit_in_bytes": "1000"}), "/pod/web", MemoryBound{"", "memory.stat", 500}, 100, 100, no, no},
 		"v1 swap": {false, v1("1000\nhierarchical_memsw_limit 1040", map[string]string{
 			"pod/web/memory.limit_in_bytes": "1000", "pod/web/memory.memsw.limit_in_bytes": "1200", "pod/memory.memsw.limit_in_bytes": "1040",
-		}), "/pod/web", MemoryBound{"/pod/web", "memory.limit_in_bytes", 1000}, 290, 40, 35},
+		}), "/pod/web", MemoryBound{"/pod/web", "memory.limit_in_bytes", 1000}, 290, 290, 40, 35},
 		"v1 no swap": {false, v1("1000\nhierarchical_memsw_limit 1000", map[string]string{
 			"pod/web/memory.limit_in_bytes": "1000", "pod/web/memory.memsw.limit_in_bytes": "1000",
-		}), "/pod/web", MemoryBound{"/pod/web", "memory.limit_in_bytes", 1000}, 550, 0, 0},
+		}), "/pod/web", MemoryBound{"/pod/web", "memory.limit_in_bytes", 1000}, 550, 550, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := memoryFixture(t, test.v2, test.files).read(test.path)
 			must(t, err)
-			if m.Bound != test.bound || m.Free != test.free || m.SwapLimit != test.swapLimit || m.SwapFree != test.swapFree {
-				t.Errorf("%+v; want %+v, free %d, swap %d, %d free", m, test.bound, test.free, test.swapLimit, test.swapFree)
+			if m.Bound != test.bound || m.Free != test.free || m.Available != test.available || m.SwapLimit != test.swapLimit || m.SwapFree != test.swapFree {
+				t.Errorf("%+v; want %+v, free %d, available %d, swap %d, %d free", m, test.bound, test.free, test.available, test.swapLimit, test.swapFree)
 			}
-			if m.Usage != 400 || m.SwapUsage != 5 || m.Stat != (MemoryStat{Anon: 300, File: 7}) {
+			isCounted := test.path == "/pod/web"
+			if isCounted && (m.Usage != 400 || m.SwapUsage != 5 || m.Stat != MemoryStat{Anon: 300, File: 7}) ||
+				!isCounted && (m.Usage != 0 || m.SwapUsage != 0 || m.Stat != MemoryStat{}) || m.IsUncounted == isCounted {
 				t.Errorf("%+v", m)
 			}
 		})
@@ -324,7 +334,7 @@ func TestReadMemoryErrors(t *testing.T) {
 			return map[string]string{"cgroup.controllers": "", "web/cgroup.controllers": "memory", "web/memory.stat": "anon 1", "web/memory.max": "max",
 				"web/memory.high": "5", "web/memory.current": "7", "web/memory.swap.max": "max", "web/memory.swap.current": "0"}
 		}
-		return map[string]string{"memory.limit_in_bytes": "5", "memory.usage_in_bytes": "4", "web/memory.stat": "total_rss 1", "web/memory.limit_in_bytes": "5",
+		return map[string]string{"memory.limit_in_bytes": "5", "memory.usage_in_bytes": "4", "web/memory.stat": "total_rss 1\nhierarchical_memsw_limit 9", "web/memory.limit_in_bytes": "5",
 			"web/memory.usage_in_bytes": "4", "web/memory.memsw.limit_in_bytes": "9", "web/memory.memsw.usage_in_bytes": "4"}
 	}
 	for _, v2 := range []bool{false, true} {
@@ -337,7 +347,8 @@ func TestReadMemoryErrors(t *testing.T) {
 				bad[name] = text
 				h := memoryFixture(t, v2, bad)
 				m, err := h.read("/web")
-				if filepath.Base(name) == "memory.stat" && text == "1 2" { // an unknown key
+				isBad := filepath.Base(name) != "memory.stat" || text == "total_rss" && !v2 || text == "anon -1" && v2
+				if !isBad { // lines with unknown keys
 					must(t, err)
 				} else if err == nil || !strings.Contains(err.Error(), filepath.Base(name)) || len(err.Error()) > 400 || strings.Contains(err.Error(), "\n") {
 					t.Errorf("%s with %q: %+v, %v", name, text, m, err)
@@ -380,7 +391,7 @@ func TestMemoryLimitsV2(t *testing.T) {
 		"new limits":          {map[string]string{"memory.max": unlimited, "memory.swap.max": unlimited, "memory.current": "5"}, MemoryLimits{64 * mib, 32 * mib}, []string{"memory.max", "memory.swap.max"}, nil},
 		"equal memory":        {map[string]string{"memory.max": "67108864", "memory.swap.max": unlimited, "memory.current": "5"}, MemoryLimits{64 * mib, 4096}, []string{"memory.swap.max"}, nil},
 		"a kernel without":    {map[string]string{"memory.max": unlimited, "memory.current": "5"}, MemoryLimits{64 * mib, NoMemoryLimit}, []string{"memory.max"}, nil},
-		"swap needs support":  {map[string]string{"memory.max": "33554432", "memory.current": "5"}, MemoryLimits{64 * mib, 0}, []string{"memory.max", "memory.swap.max", "memory.max"}, ErrNoSwapLimit},
+		"swap needs support":  {map[string]string{"memory.max": "33554432", "memory.current": "5"}, MemoryLimits{64 * mib, 0}, nil, ErrNoSwapLimit},
 		"in use":              {map[string]string{"memory.max": "99999744", "memory.swap.max": "0", "memory.current": "67108865", "memory.reclaim": ""}, MemoryLimits{64 * mib, 0}, []string{"memory.reclaim"}, ErrMemoryInUse},
 		"raised while in use": {map[string]string{"memory.max": "33554432", "memory.swap.max": "0", "memory.current": "99999744"}, MemoryLimits{64 * mib, 0}, []string{"memory.max"}, nil},
 	} {
@@ -462,6 +473,42 @@ func FuzzParseMemoryStat(f *testing.F) {
 		}
 		if n, err := parseBytes(text); n < 0 || err != nil && n != 0 {
 			t.Errorf("%q: %d, %v", text, n, err)
+		}
+	})
+}
+
+// FuzzReadMemory: for any content of the files of a group and of the group above, ReadMemory returns an error or sizes that are
+// not negative and fit together.
+func FuzzReadMemory(f *testing.F) {
+	for _, v2 := range []bool{false, true} {
+		f.Add(v2, "1000", "900", "400", "anon 300\ninactive_file 7", "50", "5")
+		f.Add(v2, "max", "max", "0", "", "max", "0")
+		f.Add(v2, "9223372036854771712", "1", "18446744073709551615", "total_swap 5\nhierarchical_memory_limit 500\nhierarchical_memsw_limit 600", "550", "9")
+		f.Add(v2, "4611686018427387903", "-1", "4611686018427387904", "active_file max\ninactive_file max\ntotal_active_file max\nhierarchical_memory_limit 4611686018427387903", "0", "x")
+	}
+	f.Fuzz(func(t *testing.T, v2 bool, limit, high, usage, stat, swapLimit, swapUsage string) {
+		files := map[string]string{}
+		for _, dir := range []string{"pod/", "pod/web/"} {
+			maps.Copy(files, map[string]string{
+				dir + "cgroup.controllers": "memory", dir + "memory.stat": stat, dir + "memory.max": limit, dir + "memory.high": high, dir + "memory.current": usage,
+				dir + "memory.swap.max": swapLimit, dir + "memory.swap.current": swapUsage, dir + "memory.limit_in_bytes": limit, dir + "memory.usage_in_bytes": usage,
+				dir + "memory.memsw.limit_in_bytes": swapLimit, dir + "memory.memsw.usage_in_bytes": swapUsage,
+			})
+			limit, high = high, limit // the group below has other limits
+		}
+		m, err := memoryFixture(t, v2, files).read("/pod/web")
+		if err != nil {
+			return
+		}
+		for name, size := range map[string]int64{
+			"limit": m.Bound.Limit, "free": m.Free, "available": m.Available, "usage": m.Usage, "swap limit": m.SwapLimit, "free swap": m.SwapFree, "swap": m.SwapUsage,
+		} {
+			if size < 0 {
+				t.Errorf("%s is %d: %+v", name, size, m)
+			}
+		}
+		if m.Free > m.Bound.Limit || m.SwapFree > m.SwapLimit || (m.Bound.Limit == NoMemoryLimit) != (m.Bound == MemoryBound{Limit: NoMemoryLimit}) {
+			t.Errorf("%+v", m)
 		}
 	})
 }

@@ -3,9 +3,14 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // Files of the memory controller on v1. memsw is the sum of memory and swap.
@@ -45,26 +50,31 @@ func (r memoryReader) readV1(path string) (m Memory, err error) {
 	if m.Usage, err = r.open.readBytes(dir, memoryV1.usage); err != nil {
 		return m, err
 	}
-	if m.Bound, m.Free, err = r.lowestLimit(path, memoryV1, stat.memoryLimit); err != nil {
-		return m, err
+	limits, both := noLimits, noLimits
+	if stat.memoryLimit != NoMemoryLimit {
+		if limits, err = r.readLimits(path, memoryV1, &m.Stat, stat.memoryLimit); err != nil {
+			return m, err
+		}
 	}
 	// If memory.stat has a lower limit, it is the limit of an ancestor that the mount or the cgroup namespace hides.
-	if stat.memoryLimit != 0 && stat.memoryLimit < m.Bound.Limit {
-		m.Bound = MemoryBound{File: memoryStat, Limit: stat.memoryLimit}
-		m.Free = min(m.Free, max(stat.memoryLimit-m.Usage, 0))
+	if stat.memoryLimit != 0 && stat.memoryLimit < limits.bound.Limit {
+		_ = limits.add(MemoryBound{File: memoryStat, Limit: stat.memoryLimit}, m.Usage, func() (int64, error) { return m.Stat.reclaimable(), nil })
 	}
-	both, freeOfBoth, err := r.lowestLimit(path, memswV1, stat.memswLimit)
-	if err != nil {
-		return m, err
+	if stat.memswLimit != 0 && stat.memswLimit != NoMemoryLimit { // 0: the kernel does not count swap (swapaccount=0)
+		if both, err = r.readLimits(path, memswV1, &m.Stat, stat.memswLimit); err != nil {
+			return m, err
+		}
 	}
-	m.Free = min(m.Free, freeOfBoth) // new memory also counts against the limit of the sum of memory and swap
+	// New memory also counts against the limit of the sum of memory and swap.
+	m.Bound, m.Free, m.Available = limits.bound, min(limits.room, both.room), min(limits.available, both.available)
 	m.SwapLimit, m.SwapFree = NoMemoryLimit, NoMemoryLimit
+	limit := both.bound.Limit
 	if stat.memswLimit != 0 {
-		both.Limit = min(both.Limit, stat.memswLimit)
+		limit = min(limit, stat.memswLimit)
 	}
-	if both.Limit != NoMemoryLimit {
-		m.SwapLimit = max(both.Limit-m.Bound.Limit, 0)
-		m.SwapFree = max(m.SwapLimit-m.SwapUsage, 0)
+	if limit != NoMemoryLimit {
+		m.SwapLimit = max(limit-m.Bound.Limit, 0)
+		m.SwapFree = min(max(m.SwapLimit-m.SwapUsage, 0), both.lowest)
 	}
 	return m, nil
 }
@@ -95,6 +105,9 @@ func (l MemoryLimits) memsw() int64 {
 // writeMemoryLimitsV1 writes the limits that differ. At any moment, the kernel refuses a memory limit above the limit of memory and swap.
 // Therefore writeMemoryLimitsV1 raises the limit of the sum first, and lowers it last.
 func writeMemoryLimitsV1(dir string, now, next MemoryLimits) error {
+	if unix.Access(filepath.Join(dir, memswV1.limit), unix.F_OK) == unix.ENOENT && next.memsw() != now.memsw() && next.Swap != NoMemoryLimit {
+		return fmt.Errorf("%w (no %s); start it with swapaccount=1, or use no swap limit", ErrNoSwapLimit, memswV1.limit)
+	}
 	memory := func() error { return writeBytes(dir, memoryV1.limit, now.Memory, next.Memory, "-1") }
 	both := func() error {
 		err := writeBytes(dir, memswV1.limit, now.memsw(), next.memsw(), "-1")
@@ -112,7 +125,11 @@ func writeMemoryLimitsV1(dir string, now, next MemoryLimits) error {
 		err = second()
 	}
 	if errors.Is(err, unix.EBUSY) { // the kernel tried to reclaim the memory
-		usage, _ := readBytes(dir, memoryV1.usage)
+		files := memoryV1
+		if refused := (*WriteError)(nil); errors.As(err, &refused) && filepath.Base(refused.File) == memswV1.limit {
+			files, next.Memory = memswV1, next.memsw()
+		}
+		usage, _ := readBytes(dir, files.usage)
 		return memoryInUse(usage, next, err)
 	}
 	return err
@@ -127,10 +144,51 @@ func memoryInUse(usage int64, next MemoryLimits, cause error) error {
 	return err
 }
 
+func (l MemoryLimits) wholePages() MemoryLimits {
+	return MemoryLimits{wholePages(l.Memory), wholePages(l.Swap)}
+}
+
 // wholePages rounds a size in bytes down to whole pages.
 func wholePages(size int64) int64 {
 	if size == NoMemoryLimit {
 		return size
 	}
 	return size &^ int64(os.Getpagesize()-1)
+}
+
+// enterMemoryV1 creates the folders of Candor's parent group and of the group in the hierarchy of the memory controller, and
+// moves the process to the group.
+func (g *Group) enterMemoryV1(h *hierarchy, pid int) (undo func() error, err error) {
+	var done steps
+	dir := g.dir(h)
+	dirs := []string{dir}
+	for above := filepath.Dir(dir); above != h.mount; above = filepath.Dir(above) {
+		dirs = append(dirs, above)
+	}
+	for _, dir := range slices.Backward(dirs) {
+		err := makeDir(dir)
+		if err == nil {
+			done = append(done, step{dir: dir})
+		} else if !errors.Is(err, fs.ErrExist) {
+			return nil, errline.Join(err, done.run())
+		}
+	}
+	if pid == 0 {
+		return done.run, nil
+	}
+	hierarchies := []*hierarchy{h}
+	origin, err := g.tree.groupDirsIn(hierarchies, pid)
+	if err == nil {
+		err = attach(dir, pid)
+	}
+	if err != nil {
+		return nil, errline.Join(err, done.run())
+	}
+	return func() error {
+		err := attach(origin[0], pid)
+		if isEnded(err) {
+			err = nil
+		}
+		return errline.Join(err, done.run())
+	}, nil
 }

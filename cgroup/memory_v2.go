@@ -1,8 +1,15 @@
 package cgroup
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // Files of the memory controller on v2. Above memory.high the kernel slows processes down and reclaims their memory. So a group whose
@@ -44,36 +51,46 @@ var statKeysV2 = map[string]memoryKey{
 func (r memoryReader) readV2(path string) (m Memory, err error) {
 	stat, err := r.open.readMemoryStat(r.mount+path, statKeysV2)
 	if isGone(err) {
-		if path, stat, err = r.nearestV2(path); err != nil {
-			return m, err
-		}
+		m.IsUncounted = true
+		path, stat, err = r.nearestV2(path)
+	}
+	if err == nil && !m.IsUncounted {
+		err = r.readUseV2(filepath.Join(r.mount, path), path == "/", &m)
+		m.Stat = stat.MemoryStat
 	}
 	if err != nil {
 		return m, err
 	}
-	dir := filepath.Join(r.mount, path)
-	m.Stat = stat.MemoryStat
-	if m.Usage, err = r.open.readBytes(dir, maxV2.usage); err != nil && !isGone(err) { // the root group of the machine has no such file
+	swap, err := r.readLimits(path, swapV2, nil, 0)
+	if err != nil {
 		return m, err
 	}
-	if m.SwapUsage, err = r.open.readBytes(dir, swapV2.usage); err != nil && !isGone(err) {
+	high, err := r.readLimits(path, highV2, &stat.MemoryStat, 0)
+	if err != nil {
 		return m, err
 	}
-	var free int64
-	var high, swap MemoryBound
-	if m.Bound, m.Free, err = r.lowestLimit(path, maxV2, 0); err != nil {
+	// memory.max is the last file: if it is there, the group was there during all reads.
+	limits, err := r.readLimits(path, maxV2, &stat.MemoryStat, 0)
+	if err != nil {
 		return m, err
 	}
-	if high, free, err = r.lowestLimit(path, highV2, 0); err != nil {
-		return m, err
+	m.Bound, m.Free, m.Available = limits.bound, limits.room, min(limits.available, high.available)
+	if high.bound.Limit < limits.bound.Limit {
+		m.Bound, m.Free = high.bound, high.room
 	}
-	m.Free = min(m.Free, free)
-	if high.Limit < m.Bound.Limit {
-		m.Bound = high
+	m.SwapLimit, m.SwapFree = swap.bound.Limit, swap.lowest
+	return m, nil
+}
+
+// readUseV2 reads the use of the group in dir. The machine's root group has no files for it.
+func (r memoryReader) readUseV2(dir string, isRoot bool, m *Memory) (err error) {
+	if m.Usage, err = r.open.readBytes(dir, maxV2.usage); err != nil && !(isGone(err) && isRoot) {
+		return err
 	}
-	swap, m.SwapFree, err = r.lowestLimit(path, swapV2, 0)
-	m.SwapLimit = swap.Limit
-	return m, err
+	if m.SwapUsage, err = r.open.readBytes(dir, swapV2.usage); isGone(err) { // or the kernel has no swap
+		err = nil
+	}
+	return err
 }
 
 // nearestV2 returns the nearest ancestor of the group at path that has the memory controller, and its memory.stat. The error is ErrNoMemory
@@ -106,19 +123,24 @@ func readMemoryLimitsV2(dir string) (l MemoryLimits, err error) {
 // Therefore writeMemoryLimitsV2 reclaims the memory first, and returns ErrMemoryInUse if the group still uses more. A process that
 // allocates memory between the check and the write can still be killed.
 func writeMemoryLimitsV2(dir string, now, next MemoryLimits) error {
-	if next.Memory < now.Memory {
-		if err := reclaimV2(dir, next); err != nil {
-			return err
-		}
+	if err := prepareMemoryLimitsV2(dir, now, next); err != nil {
+		return err
 	}
 	if err := writeBytes(dir, maxV2.limit, now.Memory, next.Memory, "max"); err != nil {
 		return err
 	}
-	err := writeBytes(dir, swapV2.limit, now.Swap, next.Swap, "max")
-	if isGone(err) {
-		return fmt.Errorf("%w (%w); use no swap limit", ErrNoSwapLimit, err)
+	return writeBytes(dir, swapV2.limit, now.Swap, next.Swap, "max")
+}
+
+// prepareMemoryLimitsV2 returns an error for limits that the kernel does not have or that the group exceeds, after a reclaim.
+func prepareMemoryLimitsV2(dir string, now, next MemoryLimits) error {
+	if unix.Access(filepath.Join(dir, swapV2.limit), unix.F_OK) == unix.ENOENT && next.Swap != now.Swap {
+		return fmt.Errorf("%w (no %s); use no swap limit", ErrNoSwapLimit, swapV2.limit)
 	}
-	return err
+	if next.Memory < now.Memory {
+		return reclaimV2(dir, next)
+	}
+	return nil
 }
 
 // reclaimV2 reclaims the memory that the group in dir uses beyond a limit.
@@ -132,4 +154,59 @@ func reclaimV2(dir string, next MemoryLimits) error {
 		return err
 	}
 	return memoryInUse(usage, next, nil)
+}
+
+// enableMemoryV2 enables the memory controller from the mount point down to Candor's parent group.
+func (g *Group) enableMemoryV2(h *hierarchy) (undo func() error, err error) {
+	var dirs []string
+	undo = func() error { return disableMemoryV2(dirs) }
+	dir := h.mount
+	for part := range strings.SplitSeq(h.parent[len(h.mount)+1:]+"/", "/") {
+		enabled, err := enableControllersV2(dir, []string{"memory"})
+		switch {
+		case errors.Is(err, unix.EBUSY):
+			err = processesError(err)
+		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+			err = fmt.Errorf("%w below %s: %w", ErrNoMemory, dir, err)
+		}
+		if err != nil {
+			return nil, errline.Join(err, undo())
+		}
+		if len(enabled) > 0 {
+			dirs = append(dirs, dir)
+		}
+		dir += "/" + part
+	}
+	return undo, nil
+}
+
+// disableMemoryV2 disables the memory controller for the children of each group in dirs. The controller stays enabled if a child
+// has limits, because the kernel would drop these limits, or if a child has enabled the controller for its own children (EBUSY).
+// Each group in dirs is an ancestor of the next group in dirs.
+func disableMemoryV2(dirs []string) error {
+	var errs []error
+	for _, dir := range slices.Backward(dirs) {
+		if hasMemoryLimitsV2(dir) {
+			continue
+		}
+		if err := write(dir, subtreeFile, "-memory"); err != nil && !isGone(err) && !errors.Is(err, unix.EBUSY) {
+			errs = append(errs, undoError(err))
+		}
+	}
+	return errline.Join(errs...)
+}
+
+// hasMemoryLimitsV2 reports whether a group directly below dir has a setting of the memory controller.
+func hasMemoryLimitsV2(dir string) bool {
+	groups, err := subgroups(dir)
+	for _, group := range groups {
+		for file, unset := range map[string]int64{
+			maxV2.limit: NoMemoryLimit, highV2.limit: NoMemoryLimit, swapV2.limit: NoMemoryLimit, "memory.min": 0, "memory.low": 0,
+		} {
+			if limit, missing := readBytes(group, file); missing == nil && limit != unset {
+				return true
+			}
+		}
+	}
+	return err != nil
 }

@@ -155,7 +155,10 @@ func (t *Tree) chooseHierarchies(found []hierarchy) error {
 			t.all = append(t.all, h)
 		}
 	}
-	t.memory = byController(found, "memory")
+	if t.memory = byController(found, "memory"); t.memory != nil {
+		_, err := os.Lstat(filepath.Join(t.memory.mount, "cgroup.events")) // the machine's root group does not have the file
+		t.memory.rootHasLimits = !t.memory.v2 || err == nil
+	}
 	for i := range found {
 		if !slices.Contains(t.all, &found[i]) {
 			t.foreignHierarchies = append(t.foreignHierarchies, &found[i])
@@ -288,6 +291,10 @@ type hierarchy struct {
 	v2          bool
 	controllers []string // v1: controllers and names of the hierarchy ("cpu", "cpuacct", "name=systemd")
 	parent      string   // folder of Candor's parent group, below mount
+
+	// rootHasLimits reports whether the group at the mount point can have limits of its memory. The machine's root group of v2
+	// cannot.
+	rootHasLimits bool
 }
 
 // parseMounts returns the cgroup hierarchies in a mountinfo file. For a hierarchy with several mounts, it returns the mount that shows

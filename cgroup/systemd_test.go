@@ -99,6 +99,53 @@ func TestSystemd(t *testing.T) {
 	}
 }
 
+// TestSystemdMemory: the limits of a scope survive a reload of systemd.
+func TestSystemdMemory(t *testing.T) {
+	if !runsSystemd() {
+		t.Skip("systemd does not run this machine")
+	}
+	tr := treeBelow(t, fmt.Sprintf("candormemory%d.slice", os.Getpid()), Systemd)
+	if tr.memory == nil {
+		t.Skip("no memory controller")
+	}
+	a, _ := two(t, tr)
+	g, pid := group(t, tr, "web", Settings{CPUs: a}, "sleep")
+	_, err := g.AddMemory(pid)
+	must(t, err)
+	has := func(step string, want MemoryLimits) {
+		t.Helper()
+		for range 2 {
+			if got, err := g.MemoryLimits(); err != nil || got != want {
+				t.Errorf("%s: %+v, %v; want %+v", step, got, err, want)
+			}
+			reload(t, tr)
+		}
+	}
+	none := MemoryLimits{NoMemoryLimit, NoMemoryLimit}
+	has("a new scope", none)
+	undo, err := g.SetMemoryLimits(MemoryLimits{64 * mib, NoMemoryLimit})
+	must(t, err)
+	has("a limit", MemoryLimits{64 * mib, NoMemoryLimit})
+	must(t, undo())
+	has("undone", none)
+}
+
+// TestMemoryProperties: the limits in the types and the words of systemd.
+func TestMemoryProperties(t *testing.T) {
+	for limits, want := range map[MemoryLimits]string{
+		{64 * mib, 0}:                  "MemoryMax=@t 67108864 MemorySwapMax=@t 0 ",
+		{NoMemoryLimit, NoMemoryLimit}: "MemoryMax=@t 18446744073709551615 MemorySwapMax=@t 18446744073709551615 ",
+	} {
+		got := ""
+		for _, p := range memoryProperties(limits) {
+			got += p.Name + "=" + p.Value.String() + " "
+		}
+		if got != want {
+			t.Errorf("%+v: %q, want %q", limits, got, want)
+		}
+	}
+}
+
 // reload reloads systemd, which then rewrites the files of its units.
 func reload(t *testing.T, tr *Tree) {
 	t.Helper()

@@ -259,6 +259,35 @@ func parsePerCPU(content []byte) ([]time.Duration, error) {
 	return usage, nil
 }
 
+// ReadUserSystem reads the CPU time of a group in user mode and in the kernel. group is a name or a path, as for ReadUsage. On v1
+// the values are whole ticks of 10 ms. The error for a missing group is ErrNoGroup.
+func (t *Tree) ReadUserSystem(group string) (user, system time.Duration, err error) {
+	g := t.groupAt(group)
+	if g.err != nil {
+		return 0, 0, g.err
+	}
+	dir, file, unit, suffix := g.dir(t.cpu), "cpu.stat", time.Microsecond, "_usec"
+	if !t.cpu.v2 {
+		if t.acct == nil {
+			return 0, 0, g.wrap(errNoAcct)
+		}
+		dir, file, unit, suffix = g.dir(t.acct), "cpuacct.stat", 10*time.Millisecond, ""
+	}
+	content, err := read(dir, file)
+	if err != nil {
+		return 0, 0, g.wrap(err)
+	}
+	inUser, err := parseField(content, "user"+suffix)
+	if err != nil {
+		return 0, 0, g.wrap(badContent(dir, file, content))
+	}
+	inKernel, err := parseField(content, "system"+suffix)
+	if err != nil {
+		return 0, 0, g.wrap(badContent(dir, file, content))
+	}
+	return duration(inUser, unit), duration(inKernel, unit), nil
+}
+
 // parseField returns the number of a key in a file with lines such as "populated 1".
 func parseField(content []byte, key string) (uint64, error) {
 	for line := range bytes.Lines(content) {

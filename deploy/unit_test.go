@@ -9,25 +9,26 @@ import (
 	"testing"
 )
 
-// TestUnits: systemd-analyze verify reports no problem in the unit, and reports an unknown directive.
+// TestUnits: systemd-analyze verify reports no problem in the units, and reports an unknown directive.
 func TestUnits(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skipf("%v: the unit is not verified", err)
 	}
-	const program = "/usr/local/bin/candor" // path of make install
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(Unit, "ExecStart="+program+" nri ") {
-		t.Errorf("the unit does not start %s", program)
-	}
-	unit := strings.ReplaceAll(Unit, program, self)
-	if out := verify(t, unit); out != "" {
-		t.Errorf("systemd-analyze prints\n%s", out)
-	}
-	if out := verify(t, strings.Replace(unit, "ProtectHome=", "ProtectHearth=", 1)); !strings.Contains(out, "ProtectHearth") {
-		t.Errorf("an unknown directive is not reported: %s", out)
+	for command, text := range map[string]string{" nri ": Unit, " view refresh\n": ViewUnit} {
+		if !strings.Contains(text, "ExecStart="+Program+command) {
+			t.Errorf("the unit does not start %s%s", Program, command)
+		}
+		unit := strings.ReplaceAll(text, Program, self)
+		if out := verify(t, unit); out != "" {
+			t.Errorf("systemd-analyze prints\n%s", out)
+		}
+		if out := verify(t, strings.Replace(unit, "ProtectHome=", "ProtectHearth=", 1)); !strings.Contains(out, "ProtectHearth") {
+			t.Errorf("an unknown directive is not reported: %s", out)
+		}
 	}
 }
 
@@ -51,8 +52,10 @@ const maxExposure = 2.3
 // TestUnitExposure: systemd rates the exposure of the unit at most at maxExposure, and higher without one of
 // its protections.
 func TestUnitExposure(t *testing.T) {
-	if got := exposure(t, Unit); got > maxExposure {
-		t.Errorf("systemd rates the exposure at %v, want at most %v: systemd-analyze security --offline=true lists the reasons", got, maxExposure)
+	for _, unit := range []string{Unit, ViewUnit} {
+		if got := exposure(t, unit); got > maxExposure {
+			t.Errorf("systemd rates the exposure at %v, want at most %v: systemd-analyze security --offline=true lists the reasons\n%s", got, maxExposure, unit)
+		}
 	}
 	if got := exposure(t, strings.Replace(Unit, "\nNoNewPrivileges=yes\n", "\n", 1)); got <= maxExposure {
 		t.Errorf("without NoNewPrivileges systemd rates the exposure at %v, want above %v", got, maxExposure)

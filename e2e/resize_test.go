@@ -102,7 +102,7 @@ func TestTables(t *testing.T) {
 			t.Errorf("ps lacks %q:\n%s", want, out)
 		}
 	}
-	for _, want := range []string{" 1500m\n", " prefer\n", "1 process\n", "exclusive: ", "quota 150ms per 100ms", "throttled", "full (the program sees: full)\n"} {
+	for _, want := range []string{" 1500m\n", " prefer\n", "1 process\n", "exclusive: ", "quota 150ms per 100ms", "throttled", "cpu (the program sees: cpu)\n"} {
 		if out := l.ok("inspect", "web"); !strings.Contains(out, want) {
 			t.Errorf("inspect lacks %q:\n%s", want, out)
 		}

@@ -81,6 +81,8 @@ func perform(role string, args []string) int {
 	case "in-group":
 		fmt.Println(enterGroup(args[0], args[1:]))
 		return 98
+	case "watch-memory":
+		return watchMemory(args)
 	case "exec-without-cgroups":
 		return execWithoutCgroups(args)
 	default:

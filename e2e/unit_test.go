@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -16,20 +17,19 @@ import (
 	"github.com/candor-project/candor/deploy"
 )
 
-// A unit is the systemd unit of candor nri on a machine with systemd.
+// A unit is a systemd unit of Candor on a machine with systemd.
 type unit struct {
 	*testing.T
 	name string
 }
 
-// newUnit installs the unit with changed lines.
-func newUnit(t *testing.T, name string, change map[string]string) *unit {
+// newUnit installs the unit with the given text and changed lines.
+func newUnit(t *testing.T, text, name string, change map[string]string) *unit {
 	t.Helper()
 	if _, err := os.Stat("/run/systemd/system"); err != nil || os.Getenv("CANDOR_IN_GUEST") == "" {
 		t.Skip("changes services and the state of the machine: for a guest with systemd")
 	}
 	u := &unit{t, name}
-	text := deploy.Unit
 	for key, value := range change {
 		line := regexp.MustCompile(`(?m)^` + key + `=.*$`)
 		if !line.MatchString(text) {
@@ -82,7 +82,7 @@ func TestUnit(t *testing.T) {
 	}
 	address := free.Addr().String()
 	free.Close()
-	u := newUnit(t, "candor-unit-test", map[string]string{
+	u := newUnit(t, deploy.Unit, "candor-unit-test", map[string]string{
 		"ExecStart": os.Getenv("CANDOR_BIN") + " nri --socket /run/no-runtime.sock --metrics " + address})
 	u.does("start", "--no-block", u.name)
 	answers := func(page string, want int) bool {
@@ -117,7 +117,7 @@ func TestUnit(t *testing.T) {
 func TestUnitsRights(t *testing.T) {
 	const group = "/sys/fs/cgroup/candor-unit-rights"
 	script := fmt.Sprintf(`/bin/sh -c 'echo 7 >%s/cgroup.max.depth && echo here >/run/candor/file && test -n "$$(nice -n 1 true 2>&1)" && ! echo there >/usr/file && ! echo 1 >/proc/sys/vm/swappiness'`, group)
-	u := newUnit(t, "candor-unit-rights", map[string]string{"Type": "oneshot", "Restart": "no", "ExecStart": script})
+	u := newUnit(t, deploy.Unit, "candor-unit-rights", map[string]string{"Type": "oneshot", "Restart": "no", "ExecStart": script})
 	if err := os.Mkdir(group, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -125,5 +125,47 @@ func TestUnitsRights(t *testing.T) {
 	u.does("start", u.name)
 	if has, err := os.ReadFile(group + "/cgroup.max.depth"); err != nil || string(has) != "7\n" {
 		t.Errorf("the group has %q, %v", has, err)
+	}
+}
+
+// TestViewUnit: candor view refresh runs with the restrictions of its unit. It refreshes the view of a program whose candor run
+// has ended, also after a kill of the service.
+func TestViewUnit(t *testing.T) {
+	candor := os.Getenv("CANDOR_BIN")
+	u := newUnit(t, deploy.ViewUnit, "candor-view-test", map[string]string{"ExecStart": candor + " view refresh"})
+	run := exec.Command(candor, "run", "--cpu", "0.5", "--memory", "64m", "--view", "full+stat", "--name", "viewed", "--", "sleep", "600")
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		run.Process.Kill()
+		run.Wait()
+		do(t, exec.Command(candor, "release", "viewed", "--kill"))
+	}()
+	inspect := func() (r struct {
+		PIDs   []int
+		Memory *memoryRow
+	}) {
+		got := do(t, exec.Command(candor, "inspect", "viewed", "--during=0", "-o", "json"))
+		_ = json.Unmarshal([]byte(got.out), &r) // the program has not started yet
+		return r
+	}
+	u.until("the program", func() bool { r := inspect(); return r.Memory != nil && len(r.PIDs) > 0 })
+	run.Process.Kill()
+	run.Wait()
+	u.does("start", u.name)
+	for _, limit := range []int64{48, 64} {
+		u.until("a refreshed view", func() bool { m := inspect().Memory; return m != nil && !m.Stale })
+		if got := do(t, exec.Command(candor, "resize", "viewed", "--memory", fmt.Sprintf("%dm", limit))); got.code != 0 {
+			t.Fatalf("%+v", got)
+		}
+		if total, err := memTotal(inspect().PIDs[0]); total != limit*1024 || err != nil {
+			t.Errorf("limit %d MiB: MemTotal is %d kB, %v", limit, total, err)
+		}
+		u.does("kill", "--signal", "KILL", u.name)
+	}
+	u.until("a refreshed view", func() bool { m := inspect().Memory; return m != nil && !m.Stale })
+	if got := u.property("MemoryMax"); got != "100663296" {
+		t.Errorf("systemd limits the memory to %s bytes, want 96 MiB", got)
 	}
 }

@@ -29,6 +29,9 @@ func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Gra
 	if err == nil {
 		err = h.CheckEngineGroup(a.Engine.Cgroup)
 	}
+	if err == nil {
+		err = h.resolveView(&a)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +46,7 @@ func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Gra
 	}
 	h.tops.learn(a.Engine.Cgroup)
 	err = h.operateOn(ctx, scope{g.ID, g.Engine.Pod}, func(op *operation) error {
-		op.subject, op.hint = g.ID, a.Hint
+		op.subject, op.starting, op.hint = g.ID, &a, a.Hint
 		err := op.withRollback(func() error { return op.admit(g, room, a.EngineRequest) })
 		op.reportHint(g, err)
 		return nameRefusal(err, g)

@@ -231,7 +231,7 @@ func (op *operation) adoptedGrant(name string, current cgroup.Settings, others c
 	if !known {
 		g.Spec = spec.Spec{Period: bandwidth.DefaultPeriod, Burst: spec.Burst{Time: current.Burst}, View: spec.ViewAffinity, OnResize: "none", Command: "(unknown)"}
 		if _, err := op.store.ShownCPUs(name); err == nil || errors.Is(err, view.ErrLeased) {
-			g.View = spec.ViewFull
+			g.View = op.mountedView(name, spec.ViewFullStat)
 		}
 	}
 	if current.Period >= bandwidth.MinPeriod {

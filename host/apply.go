@@ -93,6 +93,9 @@ func (op *operation) undo(before []target, grants []*Grant) error {
 	if n := op.newcomer; n != nil {
 		if g := op.groups[n.name]; g != nil {
 			delete(op.groups, n.name)
+			if op.undoMemory != nil {
+				errs = append(errs, op.undoMemory())
+			}
 			errs = append(errs, g.End())
 		}
 		op.views.close(n.name)
@@ -117,38 +120,49 @@ func (op *operation) prepareNewcomer(grants []*Grant) error {
 	return op.store.SaveRequest(grants[i])
 }
 
-// showViews rewrites the views that do not show their container's CPUs. A failure is an error only for the container of
-// op.subject. For other containers it is recorded as degraded.
+// showViews brings the views up to date. A failure is an error only for the operation's own container.
 func (op *operation) showViews(grants []*Grant) error {
 	for _, g := range grants {
-		if g.View != spec.ViewFull || g.CPUs.IsEmpty() {
+		if !g.View.HasFiles() || g.CPUs.IsEmpty() {
 			continue
 		}
-		if shown, err := op.store.ShownCPUs(g.ID); err == nil && shown == g.CPUs {
-			op.restored(g.ID, SettingView)
-			op.views.keepOpen(op.store, g.ID)
-			continue
+		shown, shownErr := op.store.ShownCPUs(g.ID)
+		hasMoved := shownErr != nil || shown != g.CPUs
+		err := op.showCPUs(g, hasMoved)
+		if err == nil {
+			err = op.showLive(g, hasMoved)
 		}
-		if op.isSubject(g.ID) {
-			if err := op.writeView(g); err != nil {
-				return fmt.Errorf("view of %s: %w", g.DisplayName(), err)
-			}
-			continue
+		if err != nil {
+			return fmt.Errorf("view of %s: %w", g.DisplayName(), err)
 		}
-		if !op.Host.degraded.isDue(g.ID, SettingView, g.CPUs) {
-			continue
-		}
-		if err := op.views.write(op.store, g, false); err != nil {
-			op.degrade(g.ID, SettingView, g.CPUs, err)
-			op.views.keepOpen(op.store, g.ID)
-			continue
-		}
-		op.restored(g.ID, SettingView)
 	}
 	return nil
 }
 
-// writeView writes the view of the container of op.subject.
+// showCPUs rewrites the view of a container if it does not show the container's CPUs (hasMoved). A failure is an error only for
+// the operation's own container.
+func (op *operation) showCPUs(g *Grant, hasMoved bool) error {
+	if !hasMoved {
+		op.restored(g.ID, SettingView)
+		op.views.keepOpen(op.store, g.ID)
+		return nil
+	}
+	if op.isSubject(g.ID) {
+		return op.writeView(g)
+	}
+	if !op.Host.degraded.isDue(g.ID, SettingView, g.CPUs) {
+		return nil
+	}
+	if err := op.views.write(op.store, g, false); err != nil {
+		op.degrade(g.ID, SettingView, g.CPUs, err)
+		op.views.keepOpen(op.store, g.ID)
+		return nil
+	}
+	op.restored(g.ID, SettingView)
+	return nil
+}
+
+// writeView writes the view of the operation's own container.
 func (op *operation) writeView(g *Grant) error {
 	isProgram := op.newcomer != nil && op.newcomer.name == g.ID && op.newcomer.pid != 0
 	err := op.views.write(op.store, g, isProgram)
@@ -175,6 +189,9 @@ func (op *operation) finish() error {
 	err := op.prepareNewcomer(grants)
 	if err == nil {
 		err = op.settle(targets, op.exclusive(grants))
+	}
+	if err == nil {
+		err = op.limitMemory()
 	}
 	if err == nil {
 		err = op.showViews(grants)

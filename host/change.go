@@ -29,6 +29,9 @@ type Allocation struct {
 	// EngineRequest, if not nil, holds the CPU settings that the engine requested. If it is nil, the settings follow from the limit and the
 	// guarantee, with the kubelet's conversion.
 	EngineRequest *EngineRequest
+	// Memory, if not nil, holds the memory limits. Allocate sets them for a program that waits (PID). The runtimes of engines set
+	// the limits of their containers, so that Admit and Sync only use them for the view.
+	Memory *MemoryRequest
 	// PID is a process that waits to become the container's first process. Allocate moves it into the container's
 	// cgroup, and kills it if the allocation fails halfway. If PID is 0, the caller creates the cgroup later, and the
 	// grant is pending until then. For Sync, PID is the first running process, or 0 if it is unknown.
@@ -77,6 +80,14 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 	if err := checkKernelBurst(a.Burst); err != nil {
 		return nil, err
 	}
+	if a.PID != 0 && a.Memory != nil {
+		if err := CheckMemory(a.Memory); err != nil {
+			return nil, err
+		}
+	}
+	if err := h.resolveView(&a); err != nil {
+		return nil, err
+	}
 	creator, err := state.OwnProcess()
 	if err != nil {
 		return nil, err
@@ -93,7 +104,7 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 		}
 	}
 	err = h.operate(ctx, func(op *operation) error {
-		op.subject = a.ID
+		op.subject, op.starting = a.ID, &a
 		err := op.withRollback(func() error {
 			if err := op.placeWithin(g, nil); err != nil {
 				return err

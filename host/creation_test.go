@@ -10,11 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkCreation measures the time for which an engine waits when it creates a container in a pod: Admit, and
-// ConfirmStart after the cgroup exists. A sensitive container takes a CPU from all existing flexible containers.
+// BenchmarkCreation measures the time for which an engine waits when it creates a container in a pod: Admit, and ConfirmStart
+// after the cgroup exists. A sensitive container takes a CPU from all existing flexible containers. "memory" is a sensitive
+// container with a memory view.
 func BenchmarkCreation(b *testing.B) {
 	for _, others := range []int{0, 100, 250} {
-		for name, a := range map[string]Allocation{"flexible": flexible("web", "0.1"), "sensitive": ask("web", "1")} {
+		for name, a := range map[string]Allocation{"flexible": flexible("web", "0.1"), "sensitive": ask("web", "1"), "memory": withMemory(ask("web", "1"), 64*mib)} {
 			b.Run(fmt.Sprintf("%d/%s", others, name), func(b *testing.B) { benchCreation(b, others, a) })
 		}
 	}

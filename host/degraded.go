@@ -11,7 +11,6 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
 
@@ -26,7 +25,8 @@ const (
 	SettingBurst  Setting = "burst"
 	SettingWeight Setting = "weight"
 	SettingView   Setting = "view"
-	SettingGroup  Setting = "group" // the files of the group cannot be read
+	SettingLive   Setting = "live-view" // the files of the view with memory and CPU time
+	SettingGroup  Setting = "group"     // the files of the group cannot be read
 )
 
 // A Degraded is a setting that the kernel refused. The container keeps its former setting.
@@ -195,7 +195,7 @@ func (h *Host) differences(g *Grant, c *ContainerState) []Difference {
 	if !h.tree.SameWeight(current.Weight, wanted.Weight) {
 		add(SettingWeight, strconv.Itoa(current.Weight), strconv.Itoa(wanted.Weight))
 	}
-	if g.View == spec.ViewFull {
+	if g.View.HasFiles() {
 		add(SettingView, c.shownText(), noneIfEmpty(g.CPUs))
 	}
 	return all

@@ -255,7 +255,7 @@ func (b *giveBackAttempt) batches() (all []batch) {
 func (b *giveBackAttempt) giveBackBatch(ctx context.Context, some batch) error {
 	isComplete := true
 	for _, g := range some.containers {
-		for _, step := range []func(*Grant, *cgroup.Group, bool) error{b.giveBackSettings, b.giveBackView} {
+		for _, step := range []func(*Grant, *cgroup.Group, bool) error{b.giveBackSettings, b.giveBackView, b.giveBackLive} {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -280,7 +280,7 @@ func (b *giveBackAttempt) giveBackBatch(ctx context.Context, some batch) error {
 
 // fail records an error of a container.
 func (b *giveBackAttempt) fail(name string, err error) {
-	isTemporary := errors.Is(err, ErrStarting) || errors.Is(err, errQuotaLeased) || errors.Is(err, view.ErrLeased)
+	isTemporary := errors.Is(err, ErrStarting) || errors.Is(err, errQuotaLeased) || errors.Is(err, view.ErrLeased) || errors.Is(err, view.ErrRefreshed)
 	err = fmt.Errorf("%s: %w", name, err)
 	if isTemporary {
 		b.waiting = append(b.waiting, err)

@@ -4,13 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/view"
 )
 
 // giveBackSettings first undoes Candor's moves of processes between cgroups (returnProcesses). Then it gives the container's
@@ -66,6 +69,52 @@ func (b *giveBackAttempt) giveBackEnded(g *Grant, group *cgroup.Group) error {
 		return err
 	}
 	return nil
+}
+
+// giveBackLive makes the live files of a container's view show the machine's memory and CPU time.
+func (b *giveBackAttempt) giveBackLive(g *Grant, group *cgroup.Group, _ bool) error {
+	dir := b.store.ViewDir(g.ID)
+	parts := view.ReadParts(dir)
+	if parts == (view.LiveParts{}) {
+		return nil
+	}
+	if populated, err := group.Populated(); !populated && (err == nil || isGoneError(err)) {
+		return nil // no process can read the files
+	}
+	machine, err := view.ReadMachineMemory()
+	if err != nil {
+		return err
+	}
+	memory, memoryErr := view.ReadMemTotal(dir)
+	cpus, statErr := view.ReadStatCPUs(dir)
+	isMachine := (!parts.Memory || memoryErr == nil && memory/1024 == machine.Total/1024) && (!parts.Stat || statErr == nil && cpus == b.online)
+	if isMachine {
+		return nil
+	}
+	if !b.isDry {
+		files, err := view.OpenLiveExisting(dir, parts)
+		if err != nil {
+			return err
+		}
+		defer files.Close()
+		if err := files.WriteMachine(); err != nil {
+			return err
+		}
+	}
+	b.add(changeOf(g), SettingLive, liveText(parts, memory, cpus), liveText(parts, machine.Total, b.online))
+	return nil
+}
+
+// liveText describes the memory and the CPUs that the live files of a view show.
+func liveText(parts view.LiveParts, memory int64, cpus cpuset.Set) string {
+	var all []string
+	if parts.Memory {
+		all = append(all, fmt.Sprintf("%d MiB", memory>>20))
+	}
+	if parts.Stat {
+		all = append(all, "stat of "+cpus.String())
+	}
+	return strings.Join(all, ", ")
 }
 
 // giveBackView makes the files of a container's view show the machine's CPUs. It rewrites files that cannot be read.

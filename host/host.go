@@ -217,9 +217,13 @@ func (h *Host) Clear(ctx context.Context) error {
 	return os.RemoveAll(h.store.Dir)
 }
 
-// KeepOpen lets this process hold at most limit files with the CPU lists of cgroups open. It is meant for processes
-// that run for a long time and call CloseUnused regularly.
-func (h *Host) KeepOpen(limit int) { h.tree.KeepOpen(limit) }
+// KeepOpen lets this process hold at most limit files with the CPU lists of cgroups open, and up to half as many files with the
+// memory of cgroups (at most 1024). It is meant for processes that run for a long time and call CloseUnused regularly.
+func (h *Host) KeepOpen(limit int) {
+	const maxMemoryFiles = 1024 // those of about 100 views that programs read
+	h.tree.KeepOpen(limit)
+	h.tree.KeepMemoryOpen(min(limit/2, maxMemoryFiles))
+}
 
 // CloseUnused closes the files of KeepOpen that were read neither since the previous call of CloseUnused, nor between that call and the
 // call before it.

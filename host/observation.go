@@ -15,8 +15,8 @@ import (
 // An Observation holds the CPUs that the programs of a container see, compared with the settings of the container.
 type Observation struct {
 	view.Observation
-	// SeenView is the view that the programs have: ViewFull with the files of a view, ViewAffinity with the files of the
-	// kernel, "" with other files or if the files are unknown.
+	// SeenView is the view that the programs have: ViewCPU with the files of a view, ViewFull and ViewFullStat with its live
+	// files too, ViewAffinity with the files of the kernel, "" with other files or if the files are unknown.
 	SeenView spec.View
 	// Note gives the reason and the remedy if the sources differ and the settings do not explain the difference. Otherwise, Note is "".
 	Note string
@@ -108,13 +108,13 @@ func (o *Observation) compare(g *Grant, cpus cpuset.Set) {
 	online, info := o.file(1), o.file(2)
 	switch {
 	case o.View != "":
-		o.SeenView = spec.ViewFull
+		o.SeenView = seenView(&o.Observation)
 	case online.Error == "" && info.Error == "" && online.CPUs == info.CPUs:
 		o.SeenView = spec.ViewAffinity
 	}
 	affinity := o.CPUs()
 	files, isKnown := o.Files()
-	isFull := g.View == spec.ViewFull
+	isFull := g.View.HasFiles()
 	switch {
 	case affinity.IsEmpty(), isKnown && files == affinity && affinity == cpus:
 	case isFull && (online.Error == view.ErrorRemoved || info.Error == view.ErrorRemoved):
@@ -129,6 +129,20 @@ func (o *Observation) compare(g *Grant, cpus cpuset.Set) {
 		o.Note = fmt.Sprintf("its view shows CPUs %v: the next operation rewrites the view", files)
 	case affinity != cpus && affinity.SubsetOf(&cpus):
 		o.Note = fmt.Sprintf("its program has limited its own affinity to CPUs %v of %v", affinity, cpus)
+	}
+}
+
+// seenView returns the view whose files are mounted.
+func seenView(o *view.Observation) spec.View {
+	switch {
+	case o.Live.Memory && o.Live.Stat:
+		return spec.ViewFullStat
+	case o.Live.Memory:
+		return spec.ViewFull
+	case o.Live.Stat:
+		return spec.ViewCPUStat
+	default:
+		return spec.ViewCPU
 	}
 }
 

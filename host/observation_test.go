@@ -53,21 +53,21 @@ func TestCompare(t *testing.T) {
 		seen           spec.View
 		summary, noted string
 	}{
-		{"a view", spec.ViewFull, withView(seenOn("0-1", "0-1", "0-1")), "0-1", spec.ViewFull, "2", ""},
-		{"no view is mounted", spec.ViewFull, seenOn("0", "0-1", "0-1"), "0", spec.ViewAffinity, "1/2", "restart it to mount the view"},
-		{"no view, but all CPUs", spec.ViewFull, seenOn("0-1", "0-1", "0-1"), "0-1", spec.ViewAffinity, "2", ""},
-		{"half a view", spec.ViewFull, seenOn("0", "0", "0-1"), "0", "", "1/2", "restart it to mount the view"},
+		{"a view", spec.ViewCPU, withView(seenOn("0-1", "0-1", "0-1")), "0-1", spec.ViewCPU, "2", ""},
+		{"no view is mounted", spec.ViewCPU, seenOn("0", "0-1", "0-1"), "0", spec.ViewAffinity, "1/2", "restart it to mount the view"},
+		{"no view, but all CPUs", spec.ViewCPU, seenOn("0-1", "0-1", "0-1"), "0-1", spec.ViewAffinity, "2", ""},
+		{"half a view", spec.ViewCPU, seenOn("0", "0", "0-1"), "0", "", "1/2", "restart it to mount the view"},
 		{"no view by its setting", spec.ViewAffinity, seenOn("0", "0-1", "0-1"), "0", spec.ViewAffinity, "1/2", ""},
-		{"a view against its setting", spec.ViewAffinity, withView(seenOn("0", "0", "0")), "0", spec.ViewFull, "1", ""},
-		{"lxcfs over its view", spec.ViewFull, seenOn("0", "0", "?"), "0", "", "1/?", "remove that mount"},
+		{"a view against its setting", spec.ViewAffinity, withView(seenOn("0", "0", "0")), "0", spec.ViewCPU, "1", ""},
+		{"lxcfs over its view", spec.ViewCPU, seenOn("0", "0", "?"), "0", "", "1/?", "remove that mount"},
 		{"lxcfs without a view", spec.ViewAffinity, seenOn("0", "0-3", "?"), "0", "", "1/4", ""},
-		{"too many mounts", spec.ViewFull, hidden(seenOn("0", "?", "?")), "0", "", "1/?", "its view cannot be read: a file of fuse.lxcfs"},
-		{"an old view of as many CPUs", spec.ViewFull, withView(seenOn("0-1", "2-3", "2-3")), "0-1", spec.ViewFull, "2", "the next operation rewrites"},
-		{"an affinity of its own", spec.ViewFull, withView(seenOn("0", "0-1", "0-1")), "0-1", spec.ViewFull, "1/2", "limited its own affinity to CPUs 0 of 0-1"},
+		{"too many mounts", spec.ViewCPU, hidden(seenOn("0", "?", "?")), "0", "", "1/?", "its view cannot be read: a file of fuse.lxcfs"},
+		{"an old view of as many CPUs", spec.ViewCPU, withView(seenOn("0-1", "2-3", "2-3")), "0-1", spec.ViewCPU, "2", "the next operation rewrites"},
+		{"an affinity of its own", spec.ViewCPU, withView(seenOn("0", "0-1", "0-1")), "0-1", spec.ViewCPU, "1/2", "limited its own affinity to CPUs 0 of 0-1"},
 		{"an affinity of its own, no view", spec.ViewAffinity, seenOn("0", "0-3", "0-3"), "0-1", spec.ViewAffinity, "1/4", "limited its own affinity"},
-		{"a removed view", spec.ViewFull, removed(seenOn("0-1", "?", "?")), "0-1", "", "2/?", "its view was removed: restart it to mount a new one"},
-		{"a removed file of a view", spec.ViewFull, removed(seenOn("0-1", "?", "0-1")), "0-1", "", "2/?", "its view was removed: restart it to mount a new one"},
-		{"unknown", spec.ViewFull, Observation{Observation: view.Observation{IsHidden: true}}, "0", "", "-", ""},
+		{"a removed view", spec.ViewCPU, removed(seenOn("0-1", "?", "?")), "0-1", "", "2/?", "its view was removed: restart it to mount a new one"},
+		{"a removed file of a view", spec.ViewCPU, removed(seenOn("0-1", "?", "0-1")), "0-1", "", "2/?", "its view was removed: restart it to mount a new one"},
+		{"unknown", spec.ViewCPU, Observation{Observation: view.Observation{IsHidden: true}}, "0", "", "-", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			o := test.o

@@ -32,6 +32,7 @@ type operation struct {
 
 	ended    []string     // containers that end with this operation
 	newcomer *newcomer    // the container that starts with this operation, or nil
+	starting *Allocation  // the request of the container that this operation plans, or nil
 	resized  string       // the container that this operation resizes, or ""
 	hint     *hybrid.Hint // hint of the container that this operation plans, or nil
 
@@ -47,6 +48,8 @@ type operation struct {
 	scope      scope           // containers that this operation serves; zero: all containers
 	readsCPUs  bool            // read the CPUs of all cgroups, because the container of scope starts
 	report     *Report
+
+	undoMemory func() error // undoes the preparations for the newcomer's memory limit, or nil
 }
 
 // A newcomer is a container whose cgroup this operation creates.

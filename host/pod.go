@@ -68,6 +68,9 @@ func (h *Host) Sync(ctx context.Context, running []Allocation, sandboxes []strin
 			h.log.Warn("cannot adopt a running container", logName(planned.ID, &planned.Engine), "error", err)
 			continue
 		}
+		if err := h.resolveView(&running[i]); err != nil {
+			return err
+		}
 		sound = append(sound, running[i])
 		h.tops.learn(running[i].Engine.Cgroup)
 	}
@@ -133,7 +136,7 @@ func (op *operation) matchRunning(a *Allocation) (stray []*Grant, err error) {
 		return nil, op.planRunning(a)
 	}
 	g := &Grant{Spec: a.Spec, Engine: a.Engine, State: Running, Since: state.SinceBoot()}
-	g.Request = a.Request
+	g.Request, g.View = a.Request, op.mountedView(a.ID, a.View)
 	op.raiseHelpers(g)
 	if err := op.store.SaveRequest(g); err != nil {
 		return nil, err

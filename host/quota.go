@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/burst"
 	"github.com/candor-project/candor/cgroup"
@@ -139,14 +137,6 @@ type control struct {
 	mustEndLeases bool // a GiveBack has begun, and the last call of Groups returned no groups
 }
 
-// A stateStamp changes when the state file is replaced, and when a GiveBack begins or is canceled. The comparison of the inode
-// suffices, because the state file is never written in place.
-type stateStamp struct {
-	inode        uint64
-	time         unix.Timespec
-	isGivingBack bool
-}
-
 // Changed reports whether the state has changed. During a GiveBack, Groups returns no groups, so the loop restores all quotas. The next
 // call of Changed then ends the leases.
 func (c *control) Changed() bool {
@@ -155,14 +145,6 @@ func (c *control) Changed() bool {
 		c.mustEndLeases = c.endLeases() != nil
 	}
 	return c.stamp() != c.seen
-}
-
-func (c *control) stamp() stateStamp {
-	var s unix.Stat_t
-	if unix.Stat(c.store.File(), &s) != nil {
-		s = unix.Stat_t{}
-	}
-	return stateStamp{s.Ino, s.Mtim, c.isGivingBack()}
 }
 
 // endLeases removes the leases of this process from the state, so that a GiveBack need not wait until they expire.

@@ -17,7 +17,6 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/internal/procfs"
-	"github.com/candor-project/candor/spec"
 )
 
 // A Snapshot is the state after the last operation.
@@ -125,6 +124,7 @@ type ContainerState struct {
 	Processes   []int
 	Shown       cpuset.Set   // CPUs of its view; empty if there is no view, or if ShownErr is set
 	ShownErr    error        // fs.ErrNotExist: no view
+	Memory      *MemoryState // nil: unknown, or no memory limit
 	IsPaused    bool         // the freezer has stopped the processes, for example after docker pause
 	Unreadable  error        // error of reading the cgroup's files, or nil
 	Differences []Difference // from the grant
@@ -151,6 +151,7 @@ func (h *Host) InspectContainer(grant *Grant) *ContainerState {
 		s.IsPaused, _ = g.Frozen() // an error counts as not paused
 	}
 	s.Differences = h.differences(grant, s)
+	s.Memory = h.memoryState(grant)
 	return s
 }
 
@@ -211,7 +212,7 @@ func (h *Host) ReadUsage(grant *Grant) (r LiveUsage, err error) {
 	if r.CPUs, _, err = h.groupOf(grant).Effective(); err != nil {
 		return r, err
 	}
-	if r.Usage, err = h.tree.ReadUsage(cmp.Or(grant.Engine.Cgroup, grant.ID)); err != nil || grant.View != spec.ViewFull {
+	if r.Usage, err = h.tree.ReadUsage(cmp.Or(grant.Engine.Cgroup, grant.ID)); err != nil || !grant.View.HasFiles() {
 		return r, err
 	}
 	r.Observation.Observation, _, err = h.observeFirst(grant)

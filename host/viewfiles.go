@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/view"
@@ -20,6 +21,10 @@ type openViews struct {
 	mu      sync.Mutex
 	files   map[string]*view.Files // by container
 	waiting string                 // container whose view awaitLease waits for, or ""
+
+	live      map[string]*liveView // by container
+	unwatched atomic.Int64         // Unix time of the last warning about missing inotify watches
+	refresher *view.Refresher      // nil: this process does not refresh live files
 }
 
 // write writes a container's view without waiting. The files stay open if keep or v.isAll is set.
@@ -100,6 +105,7 @@ func (v *openViews) close(name string) {
 		f.Close()
 		delete(v.files, name)
 	}
+	v.closeLive(name)
 }
 
 // retain closes the views of containers that have ended.
@@ -110,6 +116,22 @@ func (v *openViews) retain(isThere func(name string) bool) {
 		if !isThere(name) {
 			f.Close()
 			delete(v.files, name)
+		}
+	}
+	v.retainLiveLocked(isThere)
+}
+
+// retainLive closes the live files of containers that have ended.
+func (v *openViews) retainLive(isThere func(name string) bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.retainLiveLocked(isThere)
+}
+
+func (v *openViews) retainLiveLocked(isThere func(name string) bool) {
+	for name := range v.live {
+		if !isThere(name) {
+			v.closeLive(name)
 		}
 	}
 }

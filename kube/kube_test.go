@@ -44,7 +44,7 @@ func TestInvalidAnnotations(t *testing.T) {
 		{"class.candor.dev/", "sensitive", "must be class.candor.dev/NAME"},
 		{"class.candor.dev", "sensitive", "must be class.candor.dev/NAME"},
 		{"candor.dev/policy", "Strict", "strict, best-effort"},
-		{"candor.dev/view", "", "must be full or affinity"},
+		{"candor.dev/view", "", "must be affinity, cpu, full or full+stat"},
 		{"candor.dev/topology", "numa", "prefer, single-numa, single-l3, whole-cores, none"},
 		{"candor.dev/period", "100", "must be 1ms to 1s"},
 		{"candor.dev/period", "2s", "must be 1ms to 1s"},

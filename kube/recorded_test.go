@@ -36,7 +36,7 @@ var recordedValues = map[string]map[string]string{
 	"class":     {"sensitive": "sensitive", "flexible": "flexible"},
 	"policy":    {"strict": "strict", "best-effort": "best-effort"},
 	"topology":  {"prefer": "prefer", "single-numa": "single-numa", "single-l3": "single-l3", "whole-cores": "whole-cores", "none": "none"},
-	"view":      {"full": "full", "affinity": "affinity"},
+	"view":      {"full": "full", "affinity": "affinity", "cpu": "cpu", "full+stat": "full+stat"},
 	"period":    {"1ms": "1ms", "20ms": "20ms", "0.1s": "100ms", "1s": "1s", "1500us": "1.5ms"},
 	"movable":   {"true": "true", "false": "false"},
 	"on-resize": {"none": "none", "signal:HUP": "signal:HUP", "signal:SIGUSR1": "signal:SIGUSR1", "signal:usr2": "signal:usr2"},

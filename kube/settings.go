@@ -108,9 +108,9 @@ func setBool(to **bool, value string) error {
 }
 
 func setView(s *Settings, value string) error {
-	v := spec.View(value)
-	if v != spec.ViewFull && v != spec.ViewAffinity {
-		return fmt.Errorf("view %q: must be full or affinity", shorten(value))
+	v, err := spec.ParseView(value)
+	if err != nil {
+		return err
 	}
 	s.View = &v
 	return nil

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/candor-project/candor/internal/golden"
+	"github.com/candor-project/candor/spec"
 )
 
 const (
@@ -27,6 +28,7 @@ const (
 func families(t *testing.T) (names []string, rows map[string]string) {
 	t.Helper()
 	b := newCounting(t, 100*ms)
+	b.snapshot.Grants[0].View = spec.ViewFull
 	b.updateContainers(0)
 	all, err := b.registry.Gather()
 	if err != nil {

@@ -290,6 +290,34 @@ func TestViewMismatch(t *testing.T) {
 	}
 }
 
+// TestMemoryViewMissing: a container whose runtime has not mounted the live files of its view.
+func TestMemoryViewMissing(t *testing.T) {
+	for _, test := range []struct {
+		view     spec.View
+		live     view.LiveParts
+		isHidden bool
+		want     string
+	}{
+		{spec.ViewFull, view.LiveParts{Memory: true}, false, "0"},
+		{spec.ViewFull, view.LiveParts{Stat: true}, false, "1"},
+		{spec.ViewFullStat, view.LiveParts{Memory: true, Stat: true}, false, "0"},
+		{spec.ViewFullStat, view.LiveParts{Memory: true}, false, "1"},
+		{spec.ViewFull, view.LiveParts{}, true, ""},
+		{spec.ViewCPU, view.LiveParts{}, false, ""},
+	} {
+		b := newBench(t)
+		r := b.readings["web"]
+		b.snapshot.Grants[0].View, r.Observation = test.view, seen(r.CPUs, r.CPUs)
+		r.Observation.Live, r.Observation.IsHidden = test.live, test.isHidden
+		b.readings["web"] = r
+		series := `candor_container_memory_view_missing{class="sensitive",container="app",namespace="default",pod="web"} `
+		if test.want == "" {
+			series = "!" + series
+		}
+		b.shows(t, series+test.want)
+	}
+}
+
 // TestLint: metric names and units pass the checks of promtool check metrics.
 func TestLint(t *testing.T) {
 	b := newCounting(t, 100*ms)

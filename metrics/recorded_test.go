@@ -9,6 +9,7 @@ import (
 
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/internal/golden"
+	"github.com/candor-project/candor/spec"
 )
 
 // TestRecordedMetrics compares the metrics with the record: names, types, labels, label values from fixed
@@ -16,7 +17,8 @@ import (
 func TestRecordedMetrics(t *testing.T) {
 	c := newCounting(t, HistogramWindows[0])
 	c.degraded = nil
-	for _, setting := range []host.Setting{host.SettingCPUs, host.SettingMems, host.SettingQuota, host.SettingBurst, host.SettingWeight, host.SettingView, host.SettingGroup} {
+	c.snapshot.Grants[0].View = spec.ViewFull
+	for _, setting := range []host.Setting{host.SettingCPUs, host.SettingMems, host.SettingQuota, host.SettingBurst, host.SettingWeight, host.SettingView, host.SettingLive, host.SettingGroup} {
 		c.degraded = append(c.degraded, host.Degraded{Container: "log", Setting: setting})
 	}
 	c.updateContainers(0)

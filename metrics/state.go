@@ -15,7 +15,7 @@ import (
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/podname"
-	"github.com/candor-project/candor/spec"
+	"github.com/candor-project/candor/view"
 )
 
 // A Source provides the data of a scrape. *host.Host implements it.
@@ -47,6 +47,7 @@ var (
 	limit         = containerDesc("candor_container_limit_cpu_cores", "Limit of a running container; missing without a limit.")
 	visibleCPUs   = containerDesc("candor_container_cpus", "CPUs that a running container may use.")
 	mismatch      = containerDesc("candor_container_view_mismatch", "1 if a running sensitive container does not see the CPUs that its limit needs, else 0; missing if Candor cannot read the view, because a process has a lease on a file of the view or the container has too many mounts.")
+	memoryView    = containerDesc("candor_container_memory_view_missing", "1 if a running container does not have the files with the memory or the CPU time of its view, for example because its runtime forbids mounts over /proc/meminfo, else 0; missing without such a view, or if the container has too many mounts.")
 	used          = containerDesc("candor_container_cpu_seconds_total", "CPU time that a running container has used.")
 	periods       = containerDesc("candor_container_cfs_periods_total", "Periods in which a running container had a quota and runnable threads.")
 	throttled     = containerDesc("candor_container_cfs_throttled_periods_total", "Periods in which a running container's quota ran out.")
@@ -54,7 +55,7 @@ var (
 )
 
 var descs = []*prometheus.Desc{readable, cpus, usable, sensitive, flexible, shared, containers,
-	degraded, limit, visibleCPUs, mismatch, used, periods, throttled, throttledTime}
+	degraded, limit, visibleCPUs, mismatch, memoryView, used, periods, throttled, throttledTime}
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
@@ -184,6 +185,10 @@ func (c *container) collect(r *host.LiveUsage, to chan<- prometheus.Metric) {
 	if differs, isKnown := viewMismatch(g, r); isKnown && g.Class == hybrid.Sensitive {
 		to <- value(mismatch, differs, labels...)
 	}
+	if parts := host.LiveParts(g); parts != (view.LiveParts{}) && !r.Observation.IsHidden {
+		isMissing := parts.Memory && !r.Observation.Live.Memory || parts.Stat && !r.Observation.Live.Stat
+		to <- value(memoryView, map[bool]float64{true: 1}[isMissing], labels...)
+	}
 	count := func(d *prometheus.Desc, v float64) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 	}
@@ -201,7 +206,7 @@ func viewMismatch(g *host.Grant, r *host.LiveUsage) (differs float64, isKnown bo
 	switch {
 	case r.CPUs.Count() != g.Limit.CPUs():
 		return 1, true
-	case g.View != spec.ViewFull:
+	case !g.View.HasFiles():
 		return 0, true
 	case r.Observation.IsHidden:
 		return 0, false

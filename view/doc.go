@@ -1,5 +1,5 @@
-// Package view creates the files and the environment variables from which the programs of a container take their CPU count. It also reads
-// the CPU counts that this process finds in all such sources (ReadSources).
+// Package view creates the files and the environment variables from which the programs of a container take their CPU count and
+// their memory. It also reads the numbers that this process finds in all such sources (ReadSources).
 //
 // Even without a view, sched_getaffinity returns the CPUs of the container's cpuset. But most other programs read two files that show all
 // CPUs of the machine: /sys/devices/system/cpu/online (glibc's sysconf, JVMs, Python) and /proc/cpuinfo (scripts, R, monitoring). A view
@@ -12,29 +12,33 @@
 // as indexes of these arrays (libbpf's per-CPU maps, jemalloc's arenas, users of rseq). If "possible" were 0-3, such a program would
 // write beyond the end of its array when a thread runs on CPU 17.
 //
-// /proc/stat is not part of a view, because it consists of counters. The counters in a plain file would stop, and a live copy would need a
-// daemon that answers every read. The content of a view changes only at a resize, so plain files suffice. Programs that read possible,
-// present or /proc/stat (Node's os.cpus, sysconf's _SC_NPROCESSORS_CONF) get the machine's CPU count, with or without a view. StatCounters
-// computes the counters of a container, for a copy that a daemon rewrites.
+// Programs that read these files (sysconf's _SC_NPROCESSORS_CONF) get the machine's CPU count, with or without a view.
+//
+// # Live files
+//
+// The files above change only at a resize. The live files of a view (LiveFiles) change while the container runs: meminfo and
+// swaps, and stat as an option. A Refresher rewrites them while programs read them. A single process at a time has the live files
+// open. Without such a process, the files stay readable and MemTotal stays right, but the other values get old.
+//
+// The counters of stat (StatCounters) are the CPU time of the container's cgroup. They never decrease, because each process
+// continues with the counters that the former process has stored and shown.
 //
 // # Memory
 //
-// No command uses memory views yet. A memory view (MemoryFiles) is a copy of /proc/meminfo and /proc/swaps with the memory of a container.
-// Its values come from the memory controller (cgroup.Memory): MemTotal is the lowest limit, and the parts are the counters of memory.stat.
-// testdata/meminfo-rules.md has the rule of each field. A field that has no meaning for a container is 0, so that a container never sees
-// the machine's use. A container without a limit has no memory view (LimitsMemory).
+// A memory view (MemoryFiles) is a copy of /proc/meminfo and /proc/swaps with the memory of a container. Its values come from the
+// memory controller (cgroup.Memory): MemTotal is the lowest limit, and the parts are the counters of memory.stat.
+// testdata/meminfo-rules.md has the rule of each field. A field that has no meaning for a container is 0, so that a container
+// never sees the machine's use. A container without a limit has no memory view (LimitsMemory).
 //
-// These values change all the time, so the files are rewritten while programs read them. Only digits change: the other text, the length of
-// a file, and the offset and width of each number are constant. MemTotal changes only with the limit. A read during a write can mix two
-// versions. When the kernel copies the content, it mostly moves aligned words of 8 bytes or more. No number of up to 8 digits crosses the
-// end of such a word. Therefore every line of a mixed read still has a single number. If the digits of a larger number could fall apart,
-// the package writes an intermediate version first (bridge).
+// These values change all the time, so the files are rewritten while programs read them. Only digits change: the other text, the
+// length of a file, and the offset and width of each number are constant. MemTotal changes only with the limit. A read during a
+// write can mix two versions. When the kernel copies the content, it mostly moves aligned words of 8 bytes or more. No number of
+// up to 8 digits crosses the end of such a word. Therefore every line of a mixed read still has a single number. If the digits of
+// a larger number could fall apart, the package writes an intermediate version first (bridge). A reader that is interrupted
+// during two writes can still get other mixes.
 //
 // A memory view changes neither the answer of sysinfo(2), which glibc's sysconf(_SC_PHYS_PAGES) and busybox's free use, nor
 // /sys/devices/system/node/node*/meminfo.
-//
-// A Refresher rewrites the files while programs read them. Without a Refresher, the files stay readable and MemTotal stays right, but the
-// other values get old.
 //
 // # Updates
 //
@@ -47,7 +51,7 @@
 //
 // Root in the container owns the files and can take a lease on them (fcntl F_SETLEASE). The kernel then delays an open for writing until
 // the lease is broken, 45 s by default. Open does not wait, but returns ErrLeased. While a process has the files open for writing (types
-// Files and MemoryFiles), the kernel grants no lease.
+// Files and LiveFiles), the kernel grants no lease.
 //
 // The package does not depend on containers, and writes no cgroup file.
 package view

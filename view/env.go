@@ -49,18 +49,31 @@ func Env(environ []string, cpus int) []string {
 	return environ
 }
 
-// MemoryEnv returns environ with GOMEMLIMIT added: 90 % of limit, a memory limit in bytes. Go's garbage collector keeps the memory of a
-// program near GOMEMLIMIT, and the rest of the container needs some memory too. A GOMEMLIMIT that environ contains keeps its value. For a
-// limit of cgroup.NoMemoryLimit, MemoryEnv returns environ unchanged. environ itself does not change.
+// NodeOptions is the variable from which Node takes options of V8. MemoryEnv adds it only by name, because programs use it for
+// other options too, and because Node itself finds the limit of a cgroup.
+const NodeOptions = "NODE_OPTIONS"
+
+// MemoryEnv returns environ with GOMEMLIMIT added: 90 % of limit, a memory limit in bytes. Go's garbage collector keeps the
+// memory of a program near GOMEMLIMIT, and the rest of the container needs some memory too. If named contains NodeOptions,
+// MemoryEnv also sets the maximum of Node's heap to 75 % of limit. A variable that environ contains keeps its value. For a limit
+// of cgroup.NoMemoryLimit, MemoryEnv returns environ unchanged. environ itself does not change.
 //
 // MemoryEnv is opt-in: a container with programs in several languages can need another share for Go.
-func MemoryEnv(environ []string, limit int64) []string {
-	const name = "GOMEMLIMIT"
+func MemoryEnv(environ []string, limit int64, named ...string) []string {
 	environ = slices.Clip(environ)
-	if limit == cgroup.NoMemoryLimit || limit <= 0 || hasVariable(environ, name) {
+	if limit == cgroup.NoMemoryLimit || limit <= 0 {
 		return environ
 	}
-	return append(environ, name+"="+strconv.FormatInt(limit/10*9, 10))
+	add := func(name, prefix string, value int64) {
+		if !hasVariable(environ, name) {
+			environ = append(environ, name+"="+prefix+strconv.FormatInt(value, 10))
+		}
+	}
+	add("GOMEMLIMIT", "", limit/10*9)
+	if slices.Contains(named, NodeOptions) {
+		add(NodeOptions, "--max-old-space-size=", max(limit>>20*3/4, 1))
+	}
+	return environ
 }
 
 func hasVariable(environ []string, name string) bool {

@@ -55,6 +55,12 @@ func TestEnvMemory(t *testing.T) {
 		if got := MemoryEnv(environ, test.limit); !slices.Equal(got, test.want) {
 			t.Errorf("%q, limit %d: %q, want %q", test.environ, test.limit, got, test.want)
 		}
+		if test.limit == 512*mib {
+			named := append(slices.Clone(test.want), "NODE_OPTIONS=--max-old-space-size=384")
+			if got := MemoryEnv(environ, test.limit, NodeOptions); !slices.Equal(got, named) {
+				t.Errorf("%q by name: %q, want %q", test.environ, got, named)
+			}
+		}
 		if spare := environ[len(environ):cap(environ)]; spare[0] != "" {
 			t.Errorf("the caller's slice changed: %q", spare[0])
 		}

@@ -27,6 +27,7 @@ const (
 const (
 	onlineName  = "online"
 	cpuinfoName = "cpuinfo"
+	statName    = "stat"
 )
 
 // ErrLeased means that a file of the view cannot be opened without waiting, because a process in the container has a
@@ -290,11 +291,15 @@ func openDir(dir string) (*os.File, error) {
 // and a file of another user.
 func openFile(dir *os.File, name string, flags int) (*os.File, error) {
 	flags |= unix.O_RDWR | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	mode := uint32(0o644)
+	if name == liveName { // other users could lock the file
+		mode = 0o600
+	}
 	path := filepath.Join(dir.Name(), name)
 	err := kernelfs.FaultOf(kernelfs.WriteAccess, path)
 	fd := -1
 	for retry := err == nil; retry; retry = err == unix.EINTR {
-		fd, err = unix.Openat(int(dir.Fd()), name, flags, 0o644)
+		fd, err = unix.Openat(int(dir.Fd()), name, flags, mode)
 	}
 	if err == unix.ELOOP {
 		return nil, fmt.Errorf("%s is a symbolic link: refused", path)
@@ -305,7 +310,7 @@ func openFile(dir *os.File, name string, flags int) (*os.File, error) {
 	f := os.NewFile(uintptr(fd), path)
 	err = checkOwner(f, unix.S_IFREG)
 	if err == nil {
-		err = f.Chmod(0o644)
+		err = f.Chmod(os.FileMode(mode))
 	}
 	if err != nil {
 		f.Close()
@@ -332,9 +337,20 @@ func checkOwner(f *os.File, kind uint32) error {
 	return nil
 }
 
-// Remove removes a view, its memory view and its directory. Bind mounts of the files remain valid and keep their content. Remove returns
-// nil for a missing view.
+// Remove removes a view with its live files and its directory. Bind mounts of the files remain valid and keep their content.
+// Remove returns nil for a missing view.
 func Remove(dir string) error {
+	if err := removeFiles(dir, onlineName, cpuinfoName, meminfoName, swapsName, statName, liveName); err != nil {
+		return err
+	}
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("view: %w", err)
+	}
+	return nil
+}
+
+// removeFiles removes files of the view in dir. A missing view is no error.
+func removeFiles(dir string, names ...string) error {
 	d, err := openDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -343,13 +359,10 @@ func Remove(dir string) error {
 		return fmt.Errorf("view: %w", err)
 	}
 	defer d.Close()
-	for _, name := range []string{onlineName, cpuinfoName, meminfoName, swapsName} {
+	for _, name := range names {
 		if err := unix.Unlinkat(int(d.Fd()), name, 0); err != nil && err != unix.ENOENT {
 			return fmt.Errorf("view: %w", &fs.PathError{Op: "remove", Path: filepath.Join(dir, name), Err: err})
 		}
-	}
-	if err := os.Remove(dir); err != nil {
-		return fmt.Errorf("view: %w", err)
 	}
 	return nil
 }

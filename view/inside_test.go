@@ -91,6 +91,31 @@ var insideFuncs = map[string]func(dir string) (any, error){
 		}
 		return ReadSources(), nil
 	},
+	"live": func(dir string) (any, error) {
+		if err := Mount(dir); err != nil {
+			return nil, err
+		}
+		if err := MountLive(dir, LiveParts{Memory: true, Stat: true}); err != nil {
+			return nil, err
+		}
+		got := map[string]string{}
+		for name, command := range map[string]string{
+			"MemTotal": `awk '/^MemTotal:/ {print $2}' /proc/meminfo`,
+			"swaps":    "grep -c Filename /proc/swaps",
+			"stat":     "grep -c '^cpu[0-9]' /proc/stat",
+			"write":    "echo x 2>/dev/null >/proc/meminfo && echo written || echo refused",
+		} {
+			out, err := exec.Command("sh", "-c", command).CombinedOutput()
+			if got[name] = strings.TrimSpace(string(out)); err != nil {
+				got[name] += " " + err.Error()
+			}
+		}
+		o, err := Observe(os.Getpid(), filepath.Dir(dir))
+		got["observed"] = fmt.Sprintf("%s %t %t", o.View, o.Live.Memory, o.Live.Stat)
+		return got, err
+	},
+	"mount many times": mountMany,
+	"read":             readViews,
 	"observe from outside": func(dir string) (any, error) {
 		if err := Mount(dir); err != nil {
 			return nil, err
@@ -114,7 +139,7 @@ func TestMain(m *testing.M) {
 }
 
 // inside runs a function of insideFuncs in a new mount namespace, and decodes its result into answer.
-func inside(t *testing.T, work, dir string, answer any) error {
+func inside(t testing.TB, work, dir string, answer any) error {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to mount")

@@ -4,26 +4,57 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 // MachineMemory holds the totals of a machine in bytes. They are upper bounds for the totals of a container.
 type MachineMemory struct {
-	Total int64 // memory
-	Swap  int64
+	Total    int64 // memory
+	Swap     int64
+	HugePage int64 // default size of a huge page; 0: the kernel has none
 }
 
-// ReadMachineMemory returns the totals of this machine. It uses sysinfo(2), which no mounted file can change.
+// hugePage caches the default size of a huge page in bytes, a constant of the boot.
+var hugePage struct {
+	sync.Mutex
+	size    int64
+	isKnown bool
+}
+
+// readHugePage returns the default size of a huge page, which a view of meminfo has too.
+func readHugePage() (int64, error) {
+	hugePage.Lock()
+	defer hugePage.Unlock()
+	if hugePage.isKnown {
+		return hugePage.size, nil
+	}
+	text, err := kernelfs.ReadLong(hostMeminfo, maxMeminfo)
+	if err != nil {
+		return 0, fmt.Errorf("is /proc mounted? %w", err)
+	}
+	values, err := parseMachine(text)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", hostMeminfo, err)
+	}
+	hugePage.size, hugePage.isKnown = values[fieldIndex("Hugepagesize")]*1024, true
+	return hugePage.size, nil
+}
+
+// ReadMachineMemory returns the totals of this machine. It uses sysinfo(2), which no mounted file can change. A machine can get
+// more memory, so the caller reads the totals for each write.
 func ReadMachineMemory() (MachineMemory, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		return MachineMemory{}, fmt.Errorf("sysinfo: %w", err)
 	}
 	unit := int64(info.Unit)
-	return MachineMemory{Total: int64(info.Totalram) * unit, Swap: int64(info.Totalswap) * unit}, nil
+	page, err := readHugePage()
+	return MachineMemory{Total: int64(info.Totalram) * unit, Swap: int64(info.Totalswap) * unit, HugePage: page}, err
 }
 
 // LimitsMemory reports whether a container has less memory than the machine. Only such a container has a view of its memory; every other
@@ -38,6 +69,7 @@ type memory struct {
 	swapTotal, swapFree, swapCached                                                          int64
 	activeAnon, inactiveAnon, activeFile, inactiveFile, unevictable                          int64
 	dirty, writeback, mapped, shmem, anonHuge, shmemHuge, fileHuge, vmalloc, zswap, zswapped int64
+	hugePage                                                                                 int64
 }
 
 // Bounds of a total, in kB. A total of 0 would make programs divide by 0. The maximum has as many digits as a line of the files can hold.
@@ -51,10 +83,7 @@ const (
 func newMemory(m cgroup.Memory, machine MachineMemory) memory {
 	inKB := func(bytes int64) int64 { return max(bytes, 0) / 1024 }
 	f := memory{total: min(max(min(inKB(m.Bound.Limit), inKB(machine.Total)), minTotal), maxTotal)}
-	f.free = min(inKB(m.Free), f.total)
-	if m.Free == cgroup.NoMemoryLimit {
-		f.free = max(f.total-inKB(m.Usage), 0)
-	}
+	f.free = min(inKB(m.Free), inKB(m.Available), max(f.total-inKB(m.Usage), 0))
 	used := f.total - f.free
 
 	rest := used
@@ -73,13 +102,17 @@ func newMemory(m cgroup.Memory, machine MachineMemory) memory {
 	f.activeFile = min(inKB(s.ActiveFile), f.cached-f.inactiveFile)
 	rest = used - f.inactiveFile - f.activeFile
 	f.inactiveAnon, f.activeAnon, f.unevictable = take(s.InactiveAnon), take(s.ActiveAnon), take(s.Unevictable)
-	f.available = f.free + f.activeFile + f.inactiveFile + f.slabReclaimable
+	f.available = min(f.free+f.activeFile+f.inactiveFile+f.slabReclaimable, inKB(m.Available))
+	if m.IsUncounted {
+		f.available = min(f.total, inKB(m.Available))
+	}
 
 	f.shmem, f.mapped = min(inKB(s.Shmem), f.cached), min(inKB(s.Mapped), f.cached)
 	f.dirty, f.writeback = min(inKB(s.Dirty), f.cached), min(inKB(s.Writeback), f.cached)
 	f.anonHuge, f.shmemHuge, f.fileHuge = min(inKB(s.AnonHuge), f.anon), min(inKB(s.ShmemHuge), f.shmem), min(inKB(s.FileHuge), f.cached)
 	f.vmalloc, f.zswap = min(inKB(s.Vmalloc), used), min(inKB(s.Zswap), used)
 
+	f.hugePage = min(inKB(machine.HugePage), maxTotal)
 	f.swapTotal = min(inKB(m.SwapLimit), inKB(machine.Swap), maxTotal)
 	f.swapFree = max(min(inKB(m.SwapFree), f.swapTotal-inKB(m.SwapUsage)), 0)
 	f.swapCached = min(inKB(s.SwapCached), f.swapTotal-f.swapFree)
@@ -94,9 +127,19 @@ type meminfoField struct {
 	value func(f *memory) int64 // nil: always 0
 }
 
+// maxValue returns the highest number that the line of a field has room for.
+func (f *meminfoField) maxValue() int64 {
+	const maxDigits = 18 // of an int64
+	limit := int64(1)
+	for range min(lineLength-len(f.name)-len(": ")-len(f.unit)-len("\n"), maxDigits) {
+		limit *= 10
+	}
+	return limit - 1
+}
+
 // meminfoFields has the lines in the order of the kernel (fs/proc/meminfo.c of Linux 6.18). A field that has no meaning for a container is
-// 0, and never has the value of the machine. testdata/meminfo-rules.md has the rule of each field and the kernel's counters; the tests
-// compare both.
+// 0, and never has the value of the machine, except for the constant Hugepagesize, without which some programs fail.
+// testdata/meminfo-rules.md has the rule of each field and the kernel's counters; the tests compare both.
 var meminfoFields = []meminfoField{
 	{"MemTotal", kB, func(f *memory) int64 { return f.total }},
 	{"MemFree", kB, func(f *memory) int64 { return f.free }},
@@ -151,7 +194,7 @@ var meminfoFields = []meminfoField{
 	{"HugePages_Free", "", nil},
 	{"HugePages_Rsvd", "", nil},
 	{"HugePages_Surp", "", nil},
-	{"Hugepagesize", kB, nil},
+	{"Hugepagesize", kB, func(f *memory) int64 { return f.hugePage }},
 	{"Hugetlb", kB, nil},
 	{"DirectMap4k", kB, nil},
 	{"DirectMap2M", kB, nil},
@@ -239,7 +282,7 @@ func bridge(before, after []int64) []int64 {
 		if between == nil {
 			between = slices.Clone(after)
 		}
-		between[i] = maxFull
+		between[i] = minFull // nearer to the lower number, so that no total becomes much higher
 	}
 	return between
 }

@@ -76,11 +76,15 @@ var memories = rapid.Custom(func(t *rapid.T) cgroup.Memory {
 	if m.Bound.Limit == cgroup.NoMemoryLimit {
 		m.Free = cgroup.NoMemoryLimit
 	}
+	m.Available = rapid.OneOf(rapid.Just(int64(cgroup.NoMemoryLimit)), size).Draw(t, "available")
 	s := &m.Stat
 	for _, field := range []*int64{&s.Anon, &s.File, &s.Shmem, &s.SwapCached, &s.Mapped, &s.Dirty, &s.Writeback, &s.ActiveAnon, &s.InactiveAnon,
 		&s.ActiveFile, &s.InactiveFile, &s.Unevictable, &s.AnonHuge, &s.ShmemHuge, &s.FileHuge, &s.SlabReclaimable, &s.SlabUnreclaimable,
 		&s.KernelStack, &s.PageTables, &s.SecPageTables, &s.Percpu, &s.Vmalloc, &s.Zswap, &s.Zswapped} {
 		*field = draw("part")
+	}
+	if m.IsUncounted = rapid.IntRange(0, 9).Draw(t, "uncounted") == 0; m.IsUncounted {
+		m.Usage, m.SwapUsage, m.Stat = 0, 0, cgroup.MemoryStat{}
 	}
 	return m
 })
@@ -146,11 +150,11 @@ func TestMeminfoInvariants(t *testing.T) {
 			"the lists":    {"MemFree", "Active", "Inactive", "Unevictable"},
 			"MemAvailable": {"MemFree", "Active(file)", "Inactive(file)", "SReclaimable"},
 		} {
-			bound := v["MemTotal"]
-			if name == "MemAvailable" {
-				bound = v["MemAvailable"]
+			got := sum(parts...)
+			if name == "MemAvailable" && v[name] > got && !m.IsUncounted {
+				t.Fatalf("%v are %d together, less than MemAvailable:\n%s", parts, got, text)
 			}
-			if got := sum(parts...); got > bound {
+			if bound := v["MemTotal"]; got > bound {
 				t.Fatalf("%v are %d together, more than %d:\n%s", parts, got, bound, text)
 			}
 		}
@@ -223,8 +227,8 @@ func TestMixedVersions(t *testing.T) {
 // TestBridge: numbers whose digits would fall apart have a version in between.
 func TestBridge(t *testing.T) {
 	for _, test := range []struct{ before, after, want []int64 }{
-		{[]int64{5, 100_000_000}, []int64{6, 9_999_999}, []int64{6, 99_999_999}},
-		{[]int64{9_999_999, 7}, []int64{100_000_000, 8}, []int64{99_999_999, 8}},
+		{[]int64{5, 100_000_000}, []int64{6, 9_999_999}, []int64{6, 10_000_000}},
+		{[]int64{9_999_999, 7}, []int64{100_000_000, 8}, []int64{10_000_000, 8}},
 		{[]int64{100_000_000}, []int64{10_000_000}, nil},
 		{[]int64{99_999_999}, []int64{0}, nil},
 		{[]int64{100_000_000}, []int64{999_999_999_999}, nil},
@@ -305,7 +309,7 @@ func TestMeminfoRules(t *testing.T) {
 	if len(rows) != len(meminfoFields) {
 		t.Fatalf("%d rules for %d fields", len(rows), len(meminfoFields))
 	}
-	machine := MachineMemory{Total: 4 * gib, Swap: 2 * gib}
+	machine := MachineMemory{Total: 4 * gib, Swap: 2 * gib, HugePage: 2 * mib}
 	for i, field := range meminfoFields {
 		name, rule := rows[i][0], rows[i][2]
 		if isZero := rule == "0" || strings.HasPrefix(rule, "0,"); name != field.name || isZero != (field.value == nil) {
@@ -330,7 +334,7 @@ func TestMeminfoRules(t *testing.T) {
 			files := map[string]string{"memory.stat": stat, "memory.max": "1073741824", "memory.high": "max", "memory.current": "104857600",
 				"memory.swap.max": "1073741824", "memory.swap.current": "104857600"}
 			if !v2 {
-				files = map[string]string{"memory.stat": stat + "total_swap 104857600\n", "memory.limit_in_bytes": "1073741824", "memory.usage_in_bytes": "104857600",
+				files = map[string]string{"memory.stat": stat + "total_swap 104857600\nhierarchical_memsw_limit 2147483648\n", "memory.limit_in_bytes": "1073741824", "memory.usage_in_bytes": "104857600",
 					"memory.memsw.limit_in_bytes": "2147483648", "memory.memsw.usage_in_bytes": "209715200"}
 			}
 			tree, _ := fixture(t, v2, files)
@@ -355,11 +359,11 @@ func TestMeminfoRules(t *testing.T) {
 func TestLimitsMemory(t *testing.T) {
 	machine := MachineMemory{Total: 8 * gib}
 	for limit, want := range map[int64]bool{cgroup.NoMemoryLimit: false, 9 * gib: false, 8 * gib: false, 8*gib - 4096: true, 0: true} {
-		m := cgroup.Memory{Bound: cgroup.MemoryBound{Limit: limit}, Free: limit, Usage: gib}
+		m := cgroup.Memory{Bound: cgroup.MemoryBound{Limit: limit}, Free: limit, Available: limit, Usage: gib}
 		if got := LimitsMemory(m, machine); got != want {
 			t.Errorf("limit %d: %v", limit, got)
 		}
-		if f := newMemory(m, machine); !want && f.total != 8*gib/1024 || limit == cgroup.NoMemoryLimit && f.free != 7*gib/1024 || f.total < 4 {
+		if f := newMemory(m, machine); !want && f.total != 8*gib/1024 || !want && f.free != 7*gib/1024 || f.total < 4 {
 			t.Errorf("limit %d: %+v", limit, f)
 		}
 	}

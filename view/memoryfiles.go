@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -64,8 +66,8 @@ func openMemory(d *os.File, flags int) (*MemoryFiles, error) {
 		return nil, fmt.Errorf("view: %w", err)
 	}
 	return &MemoryFiles{
-		meminfo: numbersFile{file: meminfo, render: renderMeminfo},
-		swaps:   numbersFile{file: swaps, render: renderSwaps},
+		meminfo: numbersFile{file: meminfo, render: renderMeminfo, parse: parseMachine},
+		swaps:   numbersFile{file: swaps, render: renderSwaps, parse: parseSwapsView},
 	}, nil
 }
 
@@ -109,13 +111,15 @@ func parseMachine(text []byte) ([]int64, error) {
 	for line := range bytes.Lines(text) {
 		name, rest, _ := bytes.Cut(line, []byte(":"))
 		number, _, _ := bytes.Cut(bytes.TrimSpace(rest), []byte(" "))
+		i := fieldIndex(string(name))
+		if i < 0 {
+			continue
+		}
 		n, err := strconv.ParseInt(string(number), 10, 64)
 		if err != nil || n < 0 {
 			return nil, fmt.Errorf("cannot parse %.60q", line)
 		}
-		if i := fieldIndex(string(name)); i >= 0 {
-			values[i] = min(n, maxTotal)
-		}
+		values[i] = min(n, maxTotal, meminfoFields[i].maxValue())
 	}
 	total, free := fieldIndex("SwapTotal"), fieldIndex("SwapFree")
 	values[free] = min(values[free], values[total])
@@ -125,39 +129,82 @@ func parseMachine(text []byte) ([]int64, error) {
 	return values, nil
 }
 
+// parseSwapsView returns the values of the text of swaps in a view.
+func parseSwapsView(text []byte) ([]int64, error) {
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if len(lines) < 2 {
+		return []int64{0, 0}, nil
+	}
+	var size, used int64
+	if _, err := fmt.Sscanf(lines[1], "none virtual %d %d", &size, &used); err != nil {
+		return nil, fmt.Errorf("cannot parse %.60q: %w", lines[1], err)
+	}
+	return []int64{size, used}, nil
+}
+
 // fieldIndex returns the index of a field in meminfoFields, or -1.
 func fieldIndex(name string) int {
 	return slices.IndexFunc(meminfoFields, func(f meminfoField) bool { return f.name == name })
 }
 
-// MemoryBinds returns the bind mounts of the memory view in dir.
+// MemoryBinds returns the bind mounts of the memory view in dir. A kernel without swap has no /proc/swaps.
 func MemoryBinds(dir string) []Bind {
-	return []Bind{
-		{filepath.Join(dir, meminfoName), hostMeminfo, "/proc"},
-		{filepath.Join(dir, swapsName), hostSwaps, "/proc"},
+	binds := []Bind{{filepath.Join(dir, meminfoName), hostMeminfo, "/proc"}}
+	if _, err := os.Lstat(hostSwaps); err == nil {
+		binds = append(binds, Bind{filepath.Join(dir, swapsName), hostSwaps, "/proc"})
 	}
+	return binds
 }
 
 // A numbersFile is a file whose text depends on a list of numbers, with a constant length, and constant offsets and widths of the numbers.
 type numbersFile struct {
 	file   *os.File
 	render func(values []int64) []byte
-	values []int64 // last written; nil: none since the file was opened
-	length int     // of the file in bytes, at least the length of the text
+	parse  func(text []byte) ([]int64, error)
+	values []int64       // present values; nil: unknown
+	length int           // of the file in bytes, at least the length of the text
+	time   unix.Timespec // modification time after the last write or read
+}
+
+// load reads the present values, unless they are those of the last write: another process can have written the file, before or
+// since then.
+func (f *numbersFile) load() error {
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(f.file.Fd()), &stat); err != nil {
+		return &fs.PathError{Op: "stat", Path: f.file.Name(), Err: err}
+	}
+	if f.values != nil && stat.Mtim == f.time {
+		return nil
+	}
+	text, err := io.ReadAll(io.NewSectionReader(f.file, 0, maxMeminfo))
+	if err != nil {
+		return err
+	}
+	f.length, f.time = int(stat.Size), stat.Mtim
+	if f.values, err = f.parse(text); err != nil || !bytes.Equal(f.text(f.values), text) { // an empty file, or another layout
+		f.values = nil
+	}
+	return nil
+}
+
+// stamp records the modification time after a write.
+func (f *numbersFile) stamp() {
+	var stat unix.Stat_t
+	if unix.Fstat(int(f.file.Fd()), &stat) == nil {
+		f.time, f.length = stat.Mtim, int(stat.Size)
+	} else {
+		f.values = nil
+	}
 }
 
 // write replaces the whole content of the file by a single pwrite, or by two if the numbers need a bridge. It does nothing if the values
 // are unchanged.
 func (f *numbersFile) write(values []int64) error {
+	if err := f.load(); err != nil {
+		return fmt.Errorf("view: %w", err)
+	}
 	if slices.Equal(values, f.values) {
 		return nil
-	}
-	if f.values == nil {
-		stat, err := f.file.Stat()
-		if err != nil {
-			return fmt.Errorf("view: %w", err)
-		}
-		f.length = int(stat.Size())
 	}
 	if between := bridge(f.values, values); between != nil {
 		if err := f.put(between); err != nil {
@@ -168,19 +215,25 @@ func (f *numbersFile) write(values []int64) error {
 		return err
 	}
 	f.values = values
+	f.stamp()
 	return nil
 }
 
-func (f *numbersFile) put(values []int64) error {
+// text returns the content of the file with the given values.
+func (f *numbersFile) text(values []int64) []byte {
 	text := f.render(values)
 	if more := f.length - len(text); more > 0 { // a file with more lines, from another release of Candor
 		text = append(text[:len(text)-1], bytes.Repeat([]byte(" "), more)...)
 		text = append(text, '\n')
 	}
+	return text
+}
+
+func (f *numbersFile) put(values []int64) error {
 	if err := kernelfs.FaultOf(kernelfs.WriteAccess, f.file.Name()); err != nil {
 		return fmt.Errorf("view: %w", &fs.PathError{Op: "write", Path: f.file.Name(), Err: err})
 	}
-	if _, err := f.file.WriteAt(text, 0); err != nil {
+	if _, err := f.file.WriteAt(f.text(values), 0); err != nil {
 		return fmt.Errorf("view: %w", err)
 	}
 	return nil

@@ -31,7 +31,7 @@ func TestMemoryFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	machine := MachineMemory{Total: 256 * gib, Swap: 8 * gib}
-	m := cgroup.Memory{Bound: cgroup.MemoryBound{Limit: 512 * mib}, Free: 500 * mib, SwapLimit: 64 * mib, SwapFree: 64 * mib}
+	m := cgroup.Memory{Bound: cgroup.MemoryBound{Limit: 512 * mib}, Free: 500 * mib, Available: 500 * mib, SwapLimit: 64 * mib, SwapFree: 64 * mib}
 	var inodes [2]uint64
 	var lengths [2]int64
 	write := func(f *MemoryFiles) {
@@ -64,9 +64,9 @@ func TestMemoryFiles(t *testing.T) {
 		}
 	}
 	write(f)
-	m.Free, m.SwapFree = 3*mib, 5*mib
+	m.Free, m.Available, m.SwapFree = 3*mib, 4*mib, 5*mib
 	write(f)
-	m.Bound.Limit, m.Free, m.SwapLimit = 200*gib, 150*gib, 0
+	m.Bound.Limit, m.Free, m.Available, m.SwapLimit = 200*gib, 150*gib, 160*gib, 0
 	write(f)
 	m.Free = mib
 	write(f)
@@ -108,7 +108,7 @@ func TestWriteMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	limited := cgroup.Memory{Bound: cgroup.MemoryBound{Limit: 64 * mib}, Free: mib}
+	limited := cgroup.Memory{Bound: cgroup.MemoryBound{Limit: 64 * mib}, Free: mib, Available: mib}
 	if err := f.Write(limited, MachineMemory{Total: gib}); err != nil {
 		t.Fatal(err)
 	}
@@ -152,6 +152,37 @@ func FuzzParseMachine(f *testing.F) {
 		v, err := parseMeminfo(renderMeminfo(values))
 		if err != nil || v["MemTotal"] < 1 || v["SwapFree"] > v["SwapTotal"] {
 			t.Errorf("%q becomes %v, %v", text, v, err)
+		}
+	})
+}
+
+// FuzzForeignMemory: for any text in the files of a view, a write leads to the files of the container's memory.
+func FuzzForeignMemory(f *testing.F) {
+	f.Add([]byte("MemTotal: 1 kB\n"), []byte(swapsHeader+"\nnone virtual -5 99999999999999999999\n"))
+	f.Add(renderMeminfo(make([]int64, len(meminfoFields))), renderSwaps([]int64{5, 3}))
+	f.Add([]byte{}, []byte("\n\n\n"))
+	m := cgroup.Memory{Bound: cgroup.MemoryBound{Limit: 64 * mib}, Free: 60 * mib, Available: 62 * mib, Usage: 4 * mib, SwapLimit: mib, SwapFree: mib}
+	machine := MachineMemory{Total: gib, Swap: gib}
+	want := newMemory(m, machine)
+	f.Fuzz(func(t *testing.T, meminfo, swaps []byte) {
+		dir := t.TempDir()
+		for name, text := range map[string][]byte{meminfoName: meminfo, swapsName: swaps} {
+			if err := os.WriteFile(filepath.Join(dir, name), text[:min(len(text), maxMeminfo)], 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		files, err := OpenMemory(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer files.Close()
+		if err := files.Write(m, machine); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{meminfoName: string(renderMeminfo(want.meminfoValues())), swapsName: string(renderSwaps(want.swapsValues()))} {
+			if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || strings.TrimRight(string(got), " \n") != strings.TrimRight(text, " \n") {
+				t.Errorf("%s: %q, %v", name, got, err)
+			}
 		}
 	})
 }
@@ -210,7 +241,7 @@ func TestUnchangedMemory(t *testing.T) {
 	}
 	defer f.Close()
 	machine := MachineMemory{Total: gib}
-	m := cgroup.Memory{Bound: cgroup.MemoryBound{Limit: 512 * mib}, Free: 500 * mib}
+	m := cgroup.Memory{Bound: cgroup.MemoryBound{Limit: 512 * mib}, Free: 500 * mib, Available: cgroup.NoMemoryLimit}
 	file := filepath.Join(dir, meminfoName)
 	long := time.Now().Add(-time.Hour).Truncate(time.Second)
 	for free, isWritten := range map[int64]bool{500 * mib: false, 500*mib + 100: false, 400 * mib: true} {
@@ -253,7 +284,7 @@ func TestConcurrentMemoryReaders(t *testing.T) {
 	var values [][]int64
 	for i, size := 0, int64(1); i < len(versions); i, size = i+1, size*10+1 {
 		m := &versions[i]
-		m.Bound.Limit, m.Free, m.SwapLimit, m.SwapFree = 250*gib, size*1024, 250*gib, size*1024
+		m.Bound.Limit, m.Free, m.Available, m.SwapLimit, m.SwapFree = 250*gib, size*1024, cgroup.NoMemoryLimit, 250*gib, size*1024
 		m.Stat = cgroup.MemoryStat{Anon: size * 1024, File: 100 * gib, Dirty: size * 1024, Mapped: size * 1024}
 		figures := newMemory(*m, machine)
 		values = append(values, figures.meminfoValues())

@@ -39,6 +39,22 @@ func Mount(dir string) error {
 	return nil
 }
 
+// MountLive mounts the live files of the view in dir read-only over the files of the kernel. It must follow Mount. On an error
+// some of the files can be mounted.
+func MountLive(dir string, parts LiveParts) error {
+	d, err := openDir(dir)
+	if err != nil {
+		return fmt.Errorf("view: %w", err)
+	}
+	defer d.Close()
+	for _, b := range LiveBinds(dir, parts) {
+		if err := mountOver(d, filepath.Base(b.Source), b.Target); err != nil {
+			return fmt.Errorf("view: %w", err)
+		}
+	}
+	return nil
+}
+
 // checkNamespace returns an error if this process has the mount namespace of its parent process. (A comparison with the namespace of PID 1
 // would be better, but even root can lack the right to read that namespace.)
 func checkNamespace() error {

@@ -27,6 +27,12 @@ type Observation struct {
 	// IsHidden reports that the content of a file with the role Reported is unknown. The reason is that the mount table is too long or not
 	// readable, or that the file of the view cannot be read. It is false if the mounted file does not belong to a view.
 	IsHidden bool
+	Live     LiveParts // live files of View that are mounted
+	// IsHostMeminfo reports that /proc/meminfo is the kernel's file.
+	IsHostMeminfo bool
+	// ForeignMeminfo is the type of the file system of a file that is mounted over /proc/meminfo and is neither of the kernel nor
+	// of a view, such as fuse.lxcfs; "" if there is none.
+	ForeignMeminfo string
 }
 
 // A Summary holds the CPU counts of an Observation.
@@ -183,8 +189,11 @@ type observedFile struct {
 var observedFiles = []observedFile{
 	{hostOnline, Reported, "sysfs", "/devices/system/cpu/online", onlineName},
 	{hostCPUInfo, Reported, "proc", "/cpuinfo", cpuinfoName},
-	{hostStat, Machine, "proc", "/stat", ""},
+	{hostStat, Machine, "proc", "/stat", statName},
 }
+
+// observedMeminfo has no CPUs.
+var observedMeminfo = observedFile{hostMeminfo, Machine, "proc", "/meminfo", meminfoName}
 
 // A mountReader determines the content of files from a mount table.
 type mountReader struct {
@@ -197,19 +206,35 @@ type mountReader struct {
 // observe returns the observation of a process with the given affinity.
 func (r *mountReader) observe(affinity Source) Observation {
 	o := Observation{Sources: []Source{affinity}}
-	var views []string
+	views := map[string]string{} // by path
 	for _, f := range observedFiles {
 		s, name, isHidden := r.read(f)
 		o.Sources = append(o.Sources, s)
+		views[f.path] = name
 		if f.role == Reported {
 			o.IsHidden = o.IsHidden || isHidden
-			views = append(views, name)
 		}
 	}
-	if views[0] == views[1] {
-		o.View = views[0]
+	if views[hostOnline] == views[hostCPUInfo] {
+		o.View = views[hostOnline]
 	}
+	views[hostMeminfo] = r.observeMeminfo(&o)
+	o.Live = LiveParts{Memory: o.View != "" && views[hostMeminfo] == o.View, Stat: o.View != "" && views[hostStat] == o.View}
 	return o
+}
+
+// observeMeminfo sets the fields about /proc/meminfo. It returns the name of the view whose file is mounted there, or "".
+func (r *mountReader) observeMeminfo(o *Observation) (viewName string) {
+	m := mountAt(r.table, hostMeminfo)
+	if m == nil || r.err != nil {
+		return ""
+	}
+	viewName = observedMeminfo.viewName(m)
+	o.IsHostMeminfo = observedMeminfo.isKernels(m)
+	if viewName == "" && !o.IsHostMeminfo && !observedMeminfo.isRemovedView(m) {
+		o.ForeignMeminfo = m.FSType
+	}
+	return viewName
 }
 
 // read returns the source of a file. viewName is the name of the view whose file is mounted over it, or "". isHidden has the
@@ -228,7 +253,7 @@ func (r *mountReader) read(f observedFile) (s Source, viewName string, isHidden 
 	s.Masked = m.Mountpoint == f.path
 	var err error
 	switch viewName = f.viewName(m); {
-	case m.FSType == f.kind && path.Join(m.Root, strings.TrimPrefix(f.path, m.Mountpoint)) == f.inside:
+	case f.isKernels(m):
 		s.CPUs, err = r.online()
 	case viewName != "":
 		if s.CPUs, err = ReadCPUs(filepath.Join(r.views, viewName)); err != nil {
@@ -253,6 +278,11 @@ func viewError(name string, err error) error {
 		err = ErrLeased
 	}
 	return fmt.Errorf("view %.60s: %s", name, errorText(err))
+}
+
+// isKernels reports whether a mount has the kernel's file at the path of f.
+func (f observedFile) isKernels(m *mountinfo.Info) bool {
+	return m.FSType == f.kind && path.Join(m.Root, strings.TrimPrefix(f.path, m.Mountpoint)) == f.inside
 }
 
 // viewName returns the name of the view whose file is mounted at the path of f; "" if the mounted file belongs to no view. The
@@ -290,7 +320,7 @@ var errTooManyMounts = fmt.Errorf("more than %d mounts over the files: %w", maxO
 
 // readMountsOver returns the mounts of a mountinfo file at the observed files and at their parent directories.
 func readMountsOver(file string) (table []*mountinfo.Info, err error) {
-	var paths []string
+	paths := []string{hostMeminfo}
 	for _, f := range observedFiles {
 		paths = append(paths, f.path)
 	}

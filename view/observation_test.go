@@ -28,6 +28,8 @@ const (
 	webCPUInfo = "511 501 0:25 /candor/views/web/cpuinfo /proc/cpuinfo ro - tmpfs tmpfs rw\n"
 	lxcfs      = "512 501 0:70 /proc/cpuinfo /proc/cpuinfo rw - fuse.lxcfs lxcfs rw\n"
 	lxcfsStat  = "513 501 0:70 /proc/stat /proc/stat rw - fuse.lxcfs lxcfs rw\n"
+	webMeminfo = "514 501 0:25 /candor/views/web/meminfo /proc/meminfo ro - tmpfs tmpfs rw\n"
+	webStat    = "515 501 0:25 /candor/views/web/stat /proc/stat ro - tmpfs tmpfs rw\n"
 )
 
 // TestObserve determines the content of each file from the mount table, on a machine with the CPUs 0-3 and a view of the CPUs 1 and 2.
@@ -83,6 +85,40 @@ func TestObserve(t *testing.T) {
 				t.Errorf("summary %s, view %q, hidden %v; want %s, %q, %v", got, o.View, o.IsHidden, test.summary, test.view, test.isHidden)
 			}
 		})
+	}
+}
+
+// TestObserveMemory determines the live files of a view, and the owner of /proc/meminfo, from the mount table.
+func TestObserveMemory(t *testing.T) {
+	views := t.TempDir()
+	writeView(t, filepath.Join(views, "web"), "1-2\n")
+	const lxcfsMeminfo = "516 501 0:70 /proc/meminfo /proc/meminfo rw - fuse.lxcfs lxcfs rw\n"
+	const view = containerMounts + webOnline + webCPUInfo
+	for _, test := range []struct {
+		name, mounts string
+		live         LiveParts
+		isHost       bool
+		foreign      string
+	}{
+		{"no view", containerMounts, LiveParts{}, true, ""},
+		{"CPUs alone", view, LiveParts{}, true, ""},
+		{"memory", view + webMeminfo, LiveParts{Memory: true}, false, ""},
+		{"memory and CPU time", view + webMeminfo + webStat, bothParts, false, ""},
+		{"CPU time alone", view + webStat, LiveParts{Stat: true}, true, ""},
+		{"without the CPUs", containerMounts + webMeminfo + webStat, LiveParts{}, false, ""},
+		{"another container's memory", view + strings.Replace(webMeminfo, "/web/", "/db/", 1), LiveParts{}, false, ""},
+		{"removed memory", view + strings.Replace(webMeminfo, "meminfo ", "meminfo//deleted ", 1), LiveParts{}, false, ""},
+		{"LXCFS", view + lxcfsMeminfo, LiveParts{}, false, "fuse.lxcfs"},
+		{"LXCFS over the view", view + webMeminfo + strings.Replace(lxcfsMeminfo, " 501 ", " 514 ", 1), LiveParts{}, false, "fuse.lxcfs"},
+		{"another file of the kernel", view + "530 501 0:61 /version /proc/meminfo ro - proc proc rw\n", LiveParts{}, false, "proc"},
+		{"a tenant's /proc", view + webMeminfo + "530 500 0:90 / /proc rw - proc proc rw\n", LiveParts{}, true, ""},
+		{"an empty table", "", LiveParts{}, false, ""},
+		{"too many mounts", view + strings.Repeat(webMeminfo, maxObservedMounts), LiveParts{}, false, ""},
+	} {
+		o := observeMounts(t, test.mounts, views)
+		if o.Live != test.live || o.IsHostMeminfo != test.isHost || o.ForeignMeminfo != test.foreign {
+			t.Errorf("%s: %+v", test.name, o)
+		}
 	}
 }
 

@@ -14,13 +14,18 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// A Report holds the CPU counts that a process finds in its sources.
+// A Report holds the CPU counts and the memory that a process finds in its sources.
 type Report struct {
 	Sources    []Source `json:"sources"`
 	LimitMilli int      `json:"limitMilli"` // limit of the process in milli-CPU: the minimum of its affinity and its quotas
 	CPUs       int      `json:"cpus"`       // CPU count that programs should find: the limit, rounded up to whole CPUs
-	IsTrue     bool     `json:"honest"`     // the count of each source with the role Reported equals CPUs
-	Reasons    []string `json:"reasons"`    // reasons why IsTrue is false, a line each
+	// IsTrue reports that the count of each source with the role Reported equals CPUs and, with a memory limit, that
+	// /proc/meminfo shows the limit.
+	IsTrue  bool     `json:"honest"`
+	Reasons []string `json:"reasons"` // reasons why IsTrue is false, a line each
+
+	Memory      []MemorySource `json:"memory,omitempty"`
+	MemoryLimit int64          `json:"memoryLimitBytes,omitempty"` // absent without a limit below the machine's memory
 }
 
 // A Role is the purpose of a source in the comparison of CPU counts with the limit of a process.
@@ -54,7 +59,9 @@ const (
 
 // ReadSources reads every source from the calling process. If a source cannot be read, ReadSources sets its Error.
 func ReadSources() Report {
-	return observe(os.DirFS("/"), readAffinity())
+	r := observe(os.DirFS("/"), readAffinity())
+	r.readOwnMemory()
+	return r
 }
 
 // readAffinity reads the CPU affinity of this process.
@@ -94,7 +101,7 @@ func readMounts(root fs.FS) (table []*mountinfo.Info) {
 		return nil
 	}
 	defer file.Close()
-	sources := []string{hostOnline, hostCPUInfo, hostPresent, hostPossible, hostStat}
+	sources := []string{hostOnline, hostCPUInfo, hostPresent, hostPossible, hostStat, hostMeminfo}
 	_ = procfs.EachMountIn(file, procfs.MaxTenantMounts, append(sources, " - cgroup"), func(m *mountinfo.Info) {
 		if len(table) < maxMounts && (slices.Contains(sources, m.Mountpoint) || strings.HasPrefix(m.FSType, "cgroup")) {
 			table = append(table, m)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 )
 
@@ -213,6 +214,17 @@ func FuzzQuota(f *testing.F) {
 		milli, err := parseQuota(text)
 		if milli < 0 || milli > cpuset.Max*1000 || err != nil && milli != 0 {
 			t.Errorf("%q: %d, %v", text, milli, err)
+		}
+	})
+}
+
+func FuzzMemoryLimit(f *testing.F) {
+	for _, text := range []string{"max", "", "536870912\n", "9223372036854771712", "-1", "18446744073709551615", "0", "x"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if limit, err := parseLimit(text); limit < 0 || limit > cgroup.NoMemoryLimit/2 || err != nil && limit != 0 {
+			t.Errorf("%q: %d, %v", text, limit, err)
 		}
 	})
 }

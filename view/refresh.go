@@ -1,11 +1,13 @@
 package view
 
 import (
+	"container/heap"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -17,35 +19,48 @@ import (
 const (
 	DefaultActive = time.Second
 	DefaultIdle   = 30 * time.Second
+	DefaultLinger = 10 * time.Second
 )
+
+// slowFactor is the lowest ratio of the pause after a refresh to the duration of the refresh. A container with thousands of
+// nested cgroups makes its refresh slow, because the kernel sums their counters.
+const slowFactor = 50
+
+// ErrNotWatched means that the kernel has no more inotify watches for this user. The view is refreshed once per Idle, and the
+// Refresher tries again to watch the files.
+var ErrNotWatched = errors.New("the reads of a view's files are not noticed")
 
 // RefreshOptions configure a Refresher.
 type RefreshOptions struct {
-	// Active is the maximum age of a file while programs read it at least once per period; 0: DefaultActive.
+	// Active is the time between two refreshes of a file that programs read; 0: DefaultActive.
 	Active time.Duration
+	// Linger is the time after a read in which the refreshes go on, for programs that read less often than once per Active.
+	Linger time.Duration
 	// Idle is the maximum age of every other file, and thus of the first read after a pause; 0: DefaultIdle. With a negative Idle, only
 	// reads lead to a refresh, and the first read after a pause can have any age.
 	Idle time.Duration
 	// OnError, if non-nil, is called with the error of a refresh. The Refresher continues, and tries again when the view is due the next
-	// time.
+	// time. OnError can call the methods of the Refresher, but not Close.
 	OnError func(name string, err error)
 }
 
 // A Refresher rewrites the files of views while programs read them. It uses inotify, which reports the opens and reads of a file also
 // through a read-only bind mount in another mount namespace.
 //
-// A reader cannot make a Refresher busy. Between two refreshes of a view, at most one event for each of its files wakes the Refresher: a
-// watch ends with its first event (IN_ONESHOT), and the next refresh restores the watch. Without readers and with a negative Idle, a
-// Refresher does not wake up at all.
+// A reader cannot make a Refresher busy. Between two refreshes of a view, at most two events of each of its files wake the
+// Refresher (the read, and the end of the watch): a watch ends with its first event (IN_ONESHOT), and the next refresh restores
+// the watch. The pause after a slow refresh is longer. Without readers and with a negative Idle, a Refresher does not wake up at
+// all.
 //
 // The methods are safe for concurrent use.
 type Refresher struct {
-	active, idle time.Duration
-	onError      func(name string, err error)
-	events       *os.File // inotify instance
+	active, idle, linger time.Duration
+	onError              func(name string, err error)
+	events               *os.File // inotify instance
 
-	mutex   sync.Mutex // also held while a view is refreshed, so that Remove waits for the refresh
+	mutex   sync.Mutex // protects the fields below, and the fields of the views except running
 	views   map[string]*refreshedView
+	queue   refreshQueue             // views with a due time
 	watches map[int32]*refreshedView // by watch descriptor
 	nextAll time.Time                // time of the next refresh of all views; zero: none
 	wakeups int                      // for tests
@@ -56,8 +71,55 @@ type refreshedView struct {
 	name    string
 	files   []*os.File
 	refresh func() error
-	last    time.Time // last refresh
-	due     time.Time // next refresh because of a read; zero: none
+	running sync.Mutex // held during a refresh
+	next    time.Time  // earliest time of the next refresh because of a read
+	due     time.Time  // next refresh because of a read; zero: none, and the view is not in the queue
+	index   int        // in the queue
+	until   time.Time  // end of the refreshes that go on after the last read
+
+	isUnwatched bool // a file is not watched
+}
+
+// A refreshQueue is a heap of views, with the earliest due time first. So a wake of the Refresher does not depend on the number
+// of views.
+type refreshQueue []*refreshedView
+
+func (q refreshQueue) Len() int           { return len(q) }
+func (q refreshQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
+
+func (q refreshQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+
+// Push implements heap.Interface.
+func (q *refreshQueue) Push(v any) {
+	added := v.(*refreshedView)
+	added.index = len(*q)
+	*q = append(*q, added)
+}
+
+// Pop implements heap.Interface.
+func (q *refreshQueue) Pop() any {
+	last := len(*q) - 1
+	v := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	return v
+}
+
+// schedule sets the due time of a view that is in r.views and has none.
+func (r *Refresher) schedule(v *refreshedView, due time.Time) {
+	v.due = due
+	heap.Push(&r.queue, v)
+}
+
+// unschedule removes the due time of a view, if it has one.
+func (r *Refresher) unschedule(v *refreshedView) {
+	if !v.due.IsZero() {
+		heap.Remove(&r.queue, v.index)
+		v.due = time.Time{}
+	}
 }
 
 // NewRefresher returns a Refresher without views. Run makes it work.
@@ -67,7 +129,7 @@ func NewRefresher(o RefreshOptions) (*Refresher, error) {
 		return nil, fmt.Errorf("cannot watch the files of views (inotify): %w; see fs.inotify.max_user_instances", err)
 	}
 	r := &Refresher{
-		active: DefaultActive, idle: DefaultIdle, onError: o.OnError,
+		active: DefaultActive, idle: DefaultIdle, linger: o.Linger, onError: o.OnError,
 		events: os.NewFile(uintptr(fd), "inotify"), views: map[string]*refreshedView{}, watches: map[int32]*refreshedView{},
 	}
 	if o.Active > 0 {
@@ -82,36 +144,60 @@ func NewRefresher(o RefreshOptions) (*Refresher, error) {
 // Close closes the inotify instance, after which Run returns an error. The files stay as they are.
 func (r *Refresher) Close() { r.events.Close() }
 
-// Add adds a view, or replaces the view of the same name. refresh rewrites the files of the view, and must not call methods of the
-// Refresher. The files must stay open until Remove returns, and must not be files of another view. Add does not refresh the view, because
-// the caller has just written it.
+// Add adds a view, or replaces the view of the same name. refresh rewrites the files of the view, and must not call methods of
+// the Refresher. The files must stay open until Remove returns, and must not be files of another view. Add does not refresh the
+// view, because the caller has just written it. With the error ErrNotWatched, Add has added the view. The caller adds the view of
+// a container after the runtime has set the limits: a cgroup without its limit would show the memory of the machine.
 func (r *Refresher) Add(name string, files []*os.File, refresh func() error) error {
+	replaced, err := r.add(&refreshedView{name: name, files: files, refresh: refresh})
+	replaced.wait()
+	return err
+}
+
+func (r *Refresher) add(v *refreshedView) (replaced *refreshedView, err error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	r.remove(name)
+	replaced = r.remove(v.name)
 	now := time.Now()
-	v := &refreshedView{name: name, files: files, refresh: refresh, last: now}
-	r.views[name] = v
-	if err := r.watch(v); err != nil {
-		r.remove(name)
-		return err
+	v.next = now.Add(r.active)
+	r.views[v.name] = v
+	if err = r.watch(v); err != nil && !errors.Is(err, ErrNotWatched) {
+		r.remove(v.name)
+		return replaced, err
 	}
 	if r.nextAll.IsZero() && r.idle > 0 {
 		r.nextAll = now.Add(r.idle)
 	}
-	return r.wake()
+	if failed := r.wake(); failed != nil {
+		err = failed
+	}
+	return replaced, err
 }
 
 // Remove removes a view. After Remove returns, the Refresher does not use its files. It does nothing for an unknown name.
 func (r *Refresher) Remove(name string) {
 	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	r.remove(name)
+	v := r.remove(name)
+	r.mutex.Unlock()
+	v.wait()
 }
 
-func (r *Refresher) remove(name string) {
+// wait waits for the end of a refresh. v can be nil.
+func (v *refreshedView) wait() {
+	if v != nil {
+		v.running.Lock()
+		defer v.running.Unlock()
+	}
+}
+
+// remove removes a view and returns it, or nil for an unknown name. A refresh of the view can still run.
+func (r *Refresher) remove(name string) *refreshedView {
 	v := r.views[name]
+	if v == nil {
+		return nil
+	}
 	delete(r.views, name)
+	r.unschedule(v)
 	for wd, watched := range r.watches {
 		if watched == v {
 			delete(r.watches, wd)
@@ -121,10 +207,12 @@ func (r *Refresher) remove(name string) {
 			})
 		}
 	}
+	return v
 }
 
 // watch makes the kernel report the next open or read of each file of a view.
 func (r *Refresher) watch(v *refreshedView) error {
+	v.isUnwatched = true
 	for _, file := range v.files {
 		// By descriptor: the file can have been removed while a container still has it mounted.
 		path := "/proc/self/fd/" + strconv.Itoa(int(file.Fd()))
@@ -133,11 +221,15 @@ func (r *Refresher) watch(v *refreshedView) error {
 			wd, err = unix.InotifyAddWatch(fd, path, unix.IN_OPEN|unix.IN_ACCESS|unix.IN_ONESHOT)
 			return err
 		})
+		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) {
+			return fmt.Errorf("%w: cannot watch %s (inotify): %w; see fs.inotify.max_user_watches", ErrNotWatched, file.Name(), err)
+		}
 		if err != nil {
-			return fmt.Errorf("cannot watch %s (inotify): %w; see fs.inotify.max_user_watches", file.Name(), err)
+			return fmt.Errorf("cannot watch %s (inotify): %w", file.Name(), err)
 		}
 		r.watches[int32(wd)] = v
 	}
+	v.isUnwatched = false
 	return nil
 }
 
@@ -176,8 +268,14 @@ func (r *Refresher) Run(ctx context.Context) error {
 		r.mutex.Lock()
 		r.wakeups++
 		r.handle(buffer[:n], time.Now())
-		r.refreshDue(time.Now())
+		due, failed := r.takeDue(time.Now())
 		r.mutex.Unlock()
+		for v, err := range failed {
+			r.report(v, err)
+		}
+		for _, v := range due {
+			r.refreshView(v)
+		}
 	}
 }
 
@@ -186,10 +284,8 @@ func (r *Refresher) setDeadline() error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	next := r.nextAll
-	for _, v := range r.views {
-		if !v.due.IsZero() && (next.IsZero() || v.due.Before(next)) {
-			next = v.due
-		}
+	if len(r.queue) > 0 && (next.IsZero() || r.queue[0].due.Before(next)) {
+		next = r.queue[0].due
 	}
 	return r.events.SetReadDeadline(next)
 }
@@ -197,51 +293,102 @@ func (r *Refresher) setDeadline() error {
 // handle schedules a refresh of each view whose file an inotify event reports.
 func (r *Refresher) handle(events []byte, now time.Time) {
 	for len(events) >= unix.SizeofInotifyEvent {
-		wd := int32(binary.NativeEndian.Uint32(events))
+		wd, mask := int32(binary.NativeEndian.Uint32(events)), binary.NativeEndian.Uint32(events[4:])
 		nameLength := int(binary.NativeEndian.Uint32(events[12:]))
 		events = events[min(unix.SizeofInotifyEvent+nameLength, len(events)):]
-		// The watch has ended: an event ends it (IN_ONESHOT), and the kernel then reports IN_IGNORED. If the Refresher restored the watch
-		// before the kernel ended it, IN_IGNORED is the only report of the end. In both cases, the refresh restores the watch.
+		if mask&unix.IN_Q_OVERFLOW != 0 { // the kernel has dropped events, and ended their watches
+			clear(r.watches)
+			for _, v := range r.views {
+				r.unschedule(v)
+				r.schedule(v, now)
+			}
+			continue
+		}
+		// The watch has ended: an event ends it (IN_ONESHOT), and the kernel then reports IN_IGNORED. If the Refresher restored
+		// the watch before the kernel ended it, IN_IGNORED is the only report of the end. In both cases, the refresh restores the
+		// watch.
 		v := r.watches[wd]
 		if v == nil {
 			continue
 		}
 		delete(r.watches, wd)
+		v.until = now.Add(r.linger)
 		if v.due.IsZero() {
-			if v.due = v.last.Add(r.active); v.due.Before(now) {
-				v.due = now
-			}
+			r.schedule(v, later(now, v.next))
 		}
 	}
 }
 
-// refreshDue refreshes the views that are due.
-func (r *Refresher) refreshDue(now time.Time) {
-	isAll := !r.nextAll.IsZero() && !now.Before(r.nextAll)
-	if isAll {
-		r.nextAll = time.Time{}
-		if len(r.views) > 0 {
-			r.nextAll = now.Add(r.idle)
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// takeDue returns the views that are due. It restores their watches before their refresh, so that no read after the refresh is
+// missed. failed has the views that cannot be watched.
+func (r *Refresher) takeDue(now time.Time) (due []*refreshedView, failed map[*refreshedView]error) {
+	failed = map[*refreshedView]error{}
+	take := func(v *refreshedView) {
+		if err := r.watch(v); err != nil {
+			failed[v] = err
 		}
+		due = append(due, v)
+	}
+	for len(r.queue) > 0 && !now.Before(r.queue[0].due) {
+		v := r.queue[0]
+		r.unschedule(v)
+		take(v)
+	}
+	if r.nextAll.IsZero() || now.Before(r.nextAll) {
+		return due, failed
+	}
+	r.nextAll = time.Time{}
+	if len(r.views) > 0 {
+		r.nextAll = now.Add(r.idle)
 	}
 	for _, v := range r.views {
-		isDue := !v.due.IsZero() && !now.Before(v.due)
-		if !isDue && !isAll {
-			continue
+		switch {
+		case slices.Contains(due, v):
+		case v.isUnwatched:
+			take(v)
+		default:
+			due = append(due, v)
 		}
-		var err error
-		if isDue {
-			v.due = time.Time{}
-			if err = r.watch(v); err != nil { // before the refresh, so that no read after the refresh is missed
-				v.due = now.Add(DefaultIdle)
-			}
-		}
-		if failed := v.refresh(); err == nil {
-			err = failed
-		}
-		v.last = time.Now()
-		if err != nil && r.onError != nil {
-			r.onError(v.name, err)
-		}
+	}
+	return due, failed
+}
+
+// refreshView refreshes a view, unless it was removed meanwhile.
+func (r *Refresher) refreshView(v *refreshedView) {
+	v.running.Lock()
+	if !r.has(v) {
+		v.running.Unlock()
+		return
+	}
+	start := time.Now()
+	err := v.refresh()
+	end := time.Now()
+	v.running.Unlock()
+	r.mutex.Lock()
+	v.next = end.Add(max(r.active, slowFactor*end.Sub(start)))
+	if v.due.IsZero() && v.next.Before(v.until) && r.views[v.name] == v {
+		r.schedule(v, v.next)
+	}
+	r.mutex.Unlock()
+	r.report(v, err)
+}
+
+func (r *Refresher) has(v *refreshedView) bool {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.views[v.name] == v
+}
+
+// report passes an error, if any, to OnError.
+func (r *Refresher) report(v *refreshedView, err error) {
+	if err != nil && r.onError != nil {
+		r.onError(v.name, err)
 	}
 }

@@ -10,13 +10,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/candor-project/candor/cgroup"
 )
 
 // runRefresher starts a Refresher and ends it after the test.
@@ -410,73 +407,4 @@ func TestRefreshMemory(t *testing.T) {
 			return v["MemFree"] == (m.Bound.Limit-usage)/1024
 		})
 	}
-}
-
-// ownMemoryPath returns the path of this process's group in the hierarchy of the memory controller.
-func ownMemoryPath() (string, error) {
-	text, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return "", err
-	}
-	_, path := parseCgroup(text, "memory")
-	return path, nil
-}
-
-// BenchmarkRefreshIdle measures the idle cost of 250 views: a refresh of all views, from the kernel's files of a group of this machine, as it
-// happens once per idle period.
-func BenchmarkRefreshIdle(b *testing.B) {
-	tree, err := cgroup.Open(cgroup.Options{ReadOnly: true})
-	if err != nil {
-		b.Skip(err)
-	}
-	defer tree.Close()
-	path, err := ownMemoryPath()
-	if err == nil {
-		_, err = tree.ReadMemory(path)
-	}
-	if err != nil {
-		b.Skip(err)
-	}
-	machine, err := ReadMachineMemory()
-	if err != nil {
-		b.Fatal(err)
-	}
-	r, err := NewRefresher(RefreshOptions{OnError: func(_ string, err error) { b.Error(err) }})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer r.Close()
-	const views = 250
-	for i := range views {
-		f, err := OpenMemory(filepath.Join(b.TempDir(), "view"))
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer f.Close()
-		refresh := func() error {
-			m, err := tree.ReadMemory(path)
-			if err != nil {
-				return err
-			}
-			return f.Write(m, machine)
-		}
-		if err := r.Add(fmt.Sprint(i), f.Files(), refresh); err != nil {
-			b.Fatal(err)
-		}
-	}
-	cpuTime := func() time.Duration {
-		var usage syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-			b.Fatal(err)
-		}
-		return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-	}
-	before := cpuTime()
-	b.ResetTimer()
-	for b.Loop() {
-		r.refreshDue(r.nextAll)
-	}
-	used := (cpuTime() - before) / time.Duration(b.N)
-	b.ReportMetric(float64(used.Microseconds())/views, "µs/view")
-	b.ReportMetric(100*used.Seconds()/DefaultIdle.Seconds(), "%CPU")
 }

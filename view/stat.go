@@ -1,11 +1,14 @@
 package view
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/candor-project/candor/cpuset"
@@ -47,6 +50,8 @@ type StatCounters struct {
 	// counters late. Update counts this time with the next samples.
 	PendingUser   time.Duration `json:"pendingUser"`
 	PendingSystem time.Duration `json:"pendingSystem"`
+
+	isResumed bool // the next sample only sets the time and the use
 }
 
 const (
@@ -54,20 +59,31 @@ const (
 	// programs divide by the sum of the first counters that they read.
 	statTick    = 10 * time.Millisecond
 	statPending = 10 * time.Second // bound of the pending CPU time
+	statLate    = time.Minute      // bound of the lateness of a sample; an even older time is of another boot of the machine
 )
 
-// Update adds a sample. The first sample only sets the time and the use from which the next sample counts. Update ignores a sample without
-// CPUs.
+// Update adds a sample. The first sample only sets the time and the use from which the next sample counts. Update ignores a
+// sample without CPUs, and a sample that is up to a minute older than the last one. A sample with an even older time is of
+// another boot of the machine, and counts as the first one.
 func (c *StatCounters) Update(s StatSample) {
 	if s.CPUs.IsEmpty() {
 		return
 	}
+	if late := c.Time - s.Time; late > 0 && !c.isResumed {
+		if late <= statLate {
+			return
+		}
+		c.isResumed = true
+	}
 	if c.CPUs == nil {
 		c.CPUs = map[int]StatCounter{}
 		c.All.Idle = statTick
-		c.Time, c.User, c.System, c.PerCPU = s.Time, s.User, s.System, slices.Clone(s.PerCPU)
+		c.isResumed = true
 	}
-	elapsed := max(s.Time-c.Time, 0)
+	if c.isResumed {
+		c.Time, c.User, c.System, c.PerCPU, c.isResumed = s.Time, s.User, s.System, slices.Clone(s.PerCPU), false
+	}
+	elapsed := s.Time - c.Time
 	user, system := c.used(s)
 	busy := c.distribute(s, elapsed, user+system)
 	var given time.Duration
@@ -86,8 +102,44 @@ func (c *StatCounters) Update(s StatSample) {
 	}
 	c.PendingUser = min(max(user-givenUser, 0), statPending)
 	c.PendingSystem = min(max(system-(given-givenUser), 0), statPending)
-	c.Time = max(c.Time, s.Time)
-	c.User, c.System, c.PerCPU = s.User, s.System, slices.Clone(s.PerCPU)
+	c.Time, c.User, c.System, c.PerCPU = s.Time, s.User, s.System, slices.Clone(s.PerCPU)
+}
+
+// Resume continues with the counters in a text of AppendStat that are higher: a process can have been killed after it showed them
+// and before it stored them. The next sample then only sets the time and the use from which the following samples count. Lines
+// that are no counters of CPUs do not count.
+func (c *StatCounters) Resume(text []byte) {
+	for line := range bytes.Lines(text) {
+		name, shown, ok := parseStatLine(string(line))
+		if !ok {
+			continue
+		}
+		if c.CPUs == nil {
+			c.CPUs = map[int]StatCounter{}
+		}
+		if name == "" {
+			c.All = c.All.atLeast(shown)
+		} else if cpu, err := strconv.Atoi(name); err == nil && cpu >= 0 && cpu < cpuset.Max {
+			c.CPUs[cpu] = c.CPUs[cpu].atLeast(shown)
+		}
+	}
+	c.isResumed = c.CPUs != nil
+}
+
+// parseStatLine parses a line of AppendStat. name is the ID of the CPU, or "" for the sum.
+func parseStatLine(line string) (name string, c StatCounter, ok bool) {
+	fields := strings.Fields(line)
+	if len(fields) < 5 || !strings.HasPrefix(fields[0], "cpu") {
+		return "", c, false
+	}
+	for i, value := range map[int]*time.Duration{1: &c.User, 3: &c.System, 4: &c.Idle} {
+		ticks, err := strconv.ParseUint(fields[i], 10, 64)
+		if err != nil || ticks > math.MaxInt64/uint64(statTick) {
+			return "", c, false
+		}
+		*value = time.Duration(ticks) * statTick
+	}
+	return fields[0][len("cpu"):], c, true
 }
 
 // used returns the CPU time since the last sample, with the pending time.
@@ -137,7 +189,32 @@ func (c *StatCounters) add(cpu int, change StatCounter) {
 }
 
 func (c StatCounter) plus(d StatCounter) StatCounter {
-	return StatCounter{c.User + d.User, c.System + d.System, c.Idle + d.Idle}
+	return StatCounter{sum(c.User, d.User), sum(c.System, d.System), sum(c.Idle, d.Idle)}
+}
+
+// sum adds a time that is not negative. The sum of many CPUs can exceed the range of 292 years, where the counter then stays.
+func sum(a, b time.Duration) time.Duration {
+	if s := a + b; s >= a {
+		return s
+	}
+	return math.MaxInt64
+}
+
+// isValid reports whether stored counters can be of Update.
+func (c *StatCounters) isValid() bool {
+	isOf := func(d StatCounter) bool { return d.User >= 0 && d.System >= 0 && d.Idle >= 0 }
+	for cpu, counter := range c.CPUs {
+		if cpu < 0 || cpu >= cpuset.Max || !isOf(counter) {
+			return false
+		}
+	}
+	return isOf(c.All) && c.PendingUser >= 0 && c.PendingUser <= statPending && c.PendingSystem >= 0 && c.PendingSystem <= statPending &&
+		c.Time >= 0 && c.User >= 0 && c.System >= 0 && len(c.PerCPU) <= cpuset.Max
+}
+
+// atLeast returns the counters, or the others where these are higher.
+func (c StatCounter) atLeast(other StatCounter) StatCounter {
+	return StatCounter{max(c.User, other.User), max(c.System, other.System), max(c.Idle, other.Idle)}
 }
 
 // AppendStat appends the text of a container's /proc/stat with the lines of the given CPUs. The length of the text depends only on the

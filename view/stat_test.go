@@ -227,3 +227,59 @@ func TestStatLayout(t *testing.T) {
 		t.Errorf("btime %d", btime)
 	}
 }
+
+// TestStatLateSample: a sample that is older than the last one changes nothing, and the counters go on after a reboot of the
+// machine.
+func TestStatLateSample(t *testing.T) {
+	var c StatCounters
+	at := func(now, used time.Duration) StatCounter {
+		c.Update(StatSample{Time: now, CPUs: cpuset.Of(0), User: used})
+		return c.CPUs[0]
+	}
+	at(time.Hour, 10*time.Second)
+	want := at(time.Hour+2*time.Second, 11*time.Second)
+	if got := at(time.Hour+time.Second, 10*time.Second+500*time.Millisecond); got != want {
+		t.Errorf("after a late sample: %+v, want %+v", got, want)
+	}
+	want.User, want.Idle = want.User+time.Second, want.Idle+time.Second
+	if got := at(time.Hour+4*time.Second, 12*time.Second); got != want {
+		t.Errorf("after the next sample: %+v, want %+v", got, want)
+	}
+	if got := at(time.Minute, time.Second); got != want {
+		t.Errorf("after a reboot: %+v, want %+v", got, want)
+	}
+	want.User, want.Idle = want.User+time.Second, want.Idle+2*time.Second
+	if got := at(time.Minute+3*time.Second, 2*time.Second); got != want {
+		t.Errorf("the first seconds after a reboot: %+v, want %+v", got, want)
+	}
+}
+
+// FuzzResume: any stored counters and any shown text lead to counters that do not decrease and a text that parses.
+func FuzzResume(f *testing.F) {
+	f.Add([]byte("{}"), []byte("cpu  1 0 1 1\ncpu0 1 0 1 1\n"))
+	f.Add([]byte(`{"time":5,"cpus":{"0":{"user":-1}},"all":{"idle":9223372036854775807}}`), []byte("cpu 92233720368547758 0 0 92233720368547758\n"))
+	f.Add([]byte(`{"cpus":{"-1":{},"70000":{"idle":5}},"perCPU":[1,-2],"pendingUser":-1}`), []byte("cpu-1 1 1 1 1\ncpu99999999999999999999 1 1 1 1\ncpu"))
+	f.Fuzz(func(t *testing.T, stored, shown []byte) {
+		var c StatCounters
+		if json.Unmarshal(stored, &c) != nil || !c.isValid() {
+			c = StatCounters{}
+		}
+		c.Resume(shown)
+		var last []statLine
+		for i := range time.Duration(3) {
+			c.Update(StatSample{Time: time.Hour + i*time.Second, CPUs: cpuset.Of(0, 1), User: i * time.Second, PerCPU: []time.Duration{i * time.Second, 0}})
+			lines, err := parseStatLines(c.AppendStat(nil, cpuset.Of(0, 1), 1))
+			if err != nil {
+				t.Fatalf("%q, %q: %v", stored, shown, err)
+			}
+			for j, line := range last[:min(3, len(last))] {
+				for k, n := range line.numbers {
+					if lines[j].numbers[k] < n {
+						t.Fatalf("%q, %q: %v after %v", stored, shown, lines[j], line)
+					}
+				}
+			}
+			last = lines
+		}
+	})
+}

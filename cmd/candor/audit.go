@@ -107,6 +107,9 @@ func newAuditCommand() *cobra.Command {
 		if err := writeAudit(out, width, rows, found); err != nil {
 			return err
 		}
+		if err := writeMemoryAudit(out, width, found); err != nil {
+			return err
+		}
 		return writeBusyHelpers(out, width, busyHelpers(found, figures), figures.Problems())
 	}
 	return cmd
@@ -136,7 +139,12 @@ type auditRow struct {
 	Gain             audit.Gain   `json:"gain"`
 	// Helpers is the CPU use of the container's helpers in milli-CPU; absent if it was not measured.
 	Helpers *hybrid.Milli `json:"helpersMilli,omitempty"`
-	found   *audit.Container
+	// MemoryLimit is the lowest limit of its cgroup and the cgroups above in bytes; absent without a limit below the machine's
+	// memory.
+	MemoryLimit   int64  `json:"memoryLimitBytes,omitempty"`
+	MemorySeen    int64  `json:"memorySeenBytes,omitempty"`  // MemTotal in its /proc/meminfo; absent if unknown
+	MemoryForeign string `json:"memoryFileSystem,omitempty"` // of a file over /proc/meminfo that is not of Candor, such as fuse.lxcfs
+	found         *audit.Container
 }
 
 // auditRows returns the containers to list: all containers if all is true, otherwise the containers whose CPU count differs from
@@ -154,6 +162,7 @@ func auditRows(found []audit.Container, all bool, figures *helpers.Figures) []au
 			Processes: c.Processes, Threads: c.Threads, Periods: c.Periods, ThrottledPeriods: c.Throttled,
 			Throttled: c.Share(), found: c, ThrottledTime: c.ThrottledTime.Seconds(), Differs: c.Differs(), Gain: c.Gain(),
 		}
+		row.MemoryLimit, row.MemorySeen, row.MemoryForeign = c.Memory.Limit, c.Memory.Shown, c.Memory.Foreign
 		if isMeasured {
 			row.Helpers = new(hybrid.Milli(used*1000 + 0.5))
 		}
@@ -294,6 +303,30 @@ func auditSummary(found []audit.Container) string {
 	next := "candor nri --observe (Kubernetes) plans the CPUs of each; docker run --runtime candor applies them to a container"
 	return fmt.Sprintf("%d of %s a CPU count that differs from the limit, %d would likely gain. Next: %s.",
 		differ, count(len(found), "container sees", "containers see"), likely, next)
+}
+
+// writeMemoryAudit writes a table of the containers with a memory limit that see other memory in /proc/meminfo.
+func writeMemoryAudit(w io.Writer, width int, found []audit.Container) error {
+	t := texttable.Table{Titles: []string{"NAME", "RUNTIME", "MEMORY", "SEES"}, Ranks: []int{0, 1, 0, 0}}
+	for i := range found {
+		c := &found[i]
+		sees := c.Memory.Foreign
+		if c.Memory.Differs() {
+			sees = fmt.Sprintf("%d MiB", c.Memory.Shown>>20)
+		} else if sees == "" || c.Memory.Limit == 0 {
+			continue
+		}
+		t.Rows = append(t.Rows, []string{errorText(shorten(c.Name, 60)), cmp.Or(c.Runtime, "-"), fmt.Sprintf("%d MiB", c.Memory.Limit>>20), errorText(sees)})
+	}
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	fmt.Fprint(w, "\nThe memory limit of these containers differs from /proc/meminfo, or another program mounts a file there:\n\n")
+	if err := t.Write(w, width); err != nil {
+		return err
+	}
+	_, err := fmt.Fprint(w, "\nThe view full of Candor shows the limit in /proc/meminfo (docs/view.md).\n")
+	return err
 }
 
 // minBusyShare is the CPU use above which helpers are reported, as a share of the container's limit. Without a limit, it is a share of a

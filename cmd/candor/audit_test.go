@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -143,5 +145,38 @@ func TestAuditJSON(t *testing.T) {
 	out.Reset()
 	if err := writeJSON(&out, auditRows(nil, false, nil)); err != nil || out.String() != "[]\n" {
 		t.Errorf("no containers: %v, %q", err, out.String())
+	}
+}
+
+const memoryTable = `
+The memory limit of these containers differs from /proc/meminfo, or another program mounts a file there:
+
+NAME         RUNTIME  MEMORY   SEES
+big          docker   512 MiB  24105 MiB
+a [31m b     -        64 MiB   fuse.lxcfs
+
+The view full of Candor shows the limit in /proc/meminfo (docs/view.md).
+`
+
+// TestWriteMemoryAudit: the table has the containers whose limit differs from /proc/meminfo, and those with a file of another
+// program.
+func TestWriteMemoryAudit(t *testing.T) {
+	const mib = 1 << 20
+	found := []audit.Container{
+		{Name: "big", Runtime: "docker", Memory: audit.Memory{Limit: 512 * mib, Shown: 24105 * mib}},
+		{Name: "equal", Memory: audit.Memory{Limit: 64 * mib, Shown: 64 * mib}},
+		{Name: "a\x1b[31m\nb", Memory: audit.Memory{Limit: 64 * mib, Foreign: "fuse.lxcfs"}},
+		{Name: "free", Memory: audit.Memory{Shown: 24105 * mib}},
+		{Name: "free beside LXCFS", Memory: audit.Memory{Foreign: "fuse.lxcfs"}},
+		{Name: "unknown", Memory: audit.Memory{Limit: 64 * mib}},
+	}
+	var out bytes.Buffer
+	words := func(text string) []string { return strings.Fields(text) }
+	if err := writeMemoryAudit(&out, 0, found); err != nil || !slices.Equal(words(out.String()), words(memoryTable)) {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	out.Reset()
+	if err := writeMemoryAudit(&out, 0, found[3:]); err != nil || out.String() != "" {
+		t.Errorf("%v\n%s", err, out.String())
 	}
 }

@@ -14,7 +14,7 @@ import (
 // CPUs are offline.
 func TestEmptyCPUSetText(t *testing.T) {
 	var table strings.Builder
-	if err := writeRows(&table, 0, []grantRow{{}}); err != nil || !strings.Contains(table.String(), "  none  ") {
+	if err := writeRows(&table, 0, []grantRow{{}}, false); err != nil || !strings.Contains(table.String(), "  none  ") {
 		t.Errorf("%v\n%s", err, table.String())
 	}
 	var line strings.Builder

@@ -91,7 +91,7 @@ func TestMissingFlags(t *testing.T) {
 		"record -- true":       "--output; must be the file to write",
 		"record -o /dev/null":  "target; must be one of --cgroup, ",
 		"report":               "FILE; must be one report or more",
-		"resize web":           "--cpu; must be the new limit",
+		"resize web":           "--cpu or --memory; must be the new limit",
 		"run --cpu 1":          command,
 		"run -- true":          "--cpu; must be a limit of 10m or more",
 		"simulate":             "--trace; must be a trace",

@@ -11,8 +11,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/simulate"
+	"github.com/candor-project/candor/view"
 )
 
 // A word is a flag value with a fixed list of words.
@@ -87,6 +90,134 @@ func (m *milliFlag) Set(s string) error {
 	v, err := hybrid.ParseMilli(s)
 	*m = milliFlag(v)
 	return err
+}
+
+// An envFlag enables the environment variables with the CPU count and the memory. Its value can name variables that Candor sets
+// only by name.
+type envFlag struct {
+	isSet bool
+	named []string
+}
+
+func (e *envFlag) String() string {
+	if len(e.named) > 0 {
+		return strings.Join(e.named, ",")
+	}
+	return strconv.FormatBool(e.isSet)
+}
+
+func (e *envFlag) Type() string { return "bool" }
+
+// Set reads true, false or the name of a variable, and overrides the value of an earlier flag.
+func (e *envFlag) Set(text string) error {
+	switch text {
+	case "true", "false":
+		*e = envFlag{isSet: text == "true"}
+	case view.NodeOptions:
+		*e = envFlag{true, []string{text}}
+	default:
+		return fmt.Errorf("must be true, false or %s", view.NodeOptions)
+	}
+	return nil
+}
+
+// A sizeFlag is an amount of memory in bytes, written as Docker writes it: a number with the unit b, k, m or g.
+type sizeFlag struct {
+	bytes     int64
+	unlimited bool // -1 is accepted, and means no limit
+}
+
+func (s *sizeFlag) String() string {
+	switch {
+	case s.bytes == 0:
+		return ""
+	case s.bytes < 0:
+		return "-1"
+	}
+	return sizeText(s.bytes)
+}
+
+func (s *sizeFlag) Type() string { return "size" }
+
+// maxSize bounds a size: 4 EiB, less than the kernel's number for no limit.
+const maxSize = 1 << 62
+
+// Set reads a size. Units can have the endings b and ib, as in 512MiB.
+func (s *sizeFlag) Set(text string) error {
+	if s.unlimited && text == "-1" {
+		s.bytes = -1
+		return nil
+	}
+	lower := strings.ToLower(strings.TrimSpace(text))
+	number := strings.TrimRight(lower, "abcdefghijklmnopqrstuvwxyz ")
+	unit, _ := strings.CutSuffix(strings.TrimSpace(lower[len(number):]), "b")
+	unit, isBinary := strings.CutSuffix(unit, "i")
+	shift := slices.Index([]string{"", "k", "m", "g", "t"}, unit)
+	if unit == "" && isBinary {
+		shift = -1
+	}
+	n, err := strconv.ParseFloat(number, 64)
+	isDecimal := strings.Trim(number, "0123456789.") == "" // no sign, exponent or name such as inf
+	bytes := n * math.Pow(1024, float64(shift))
+	if err != nil || !isDecimal || shift < 0 || bytes >= maxSize {
+		more := ""
+		if s.unlimited {
+			more = ", or -1 for no limit"
+		}
+		return fmt.Errorf("must be a number with the unit b, k, m or g, such as 512m%s", more)
+	}
+	s.bytes = int64(bytes)
+	return nil
+}
+
+// sizeText formats a number of bytes as sizeFlag reads it: 512m, 1536m, 2g.
+func sizeText(bytes int64) string {
+	switch {
+	case bytes == cgroup.NoMemoryLimit:
+		return "none"
+	case bytes%(1<<30) == 0:
+		return fmt.Sprintf("%dg", bytes>>30)
+	case bytes%(1<<20) == 0:
+		return fmt.Sprintf("%dm", bytes>>20)
+	case bytes%(1<<10) == 0:
+		return fmt.Sprintf("%dk", bytes>>10)
+	default:
+		return fmt.Sprintf("%db", bytes)
+	}
+}
+
+// memoryFlags are the flags for the memory of a container.
+type memoryFlags struct{ memory, both sizeFlag }
+
+// addMemoryFlags adds the flags. usage describes --memory.
+func addMemoryFlags(cmd *cobra.Command, usage string) *memoryFlags {
+	f := &memoryFlags{both: sizeFlag{unlimited: true}}
+	cmd.Flags().Var(&f.memory, "memory", usage)
+	cmd.Flags().Var(&f.both, "memory-swap", "limit of memory and swap together; -1: none for swap (default: twice --memory)")
+	return f
+}
+
+// request returns the limits that the flags request, or nil without --memory. As with Docker, the container can use as much swap
+// as memory without --memory-swap.
+func (f *memoryFlags) request(cmd *pflag.FlagSet) (*host.MemoryRequest, error) {
+	if !cmd.Changed("memory") {
+		if cmd.Changed("memory-swap") {
+			return nil, missing("--memory", "the limit of the memory, such as 512m; --memory-swap is the limit of memory and swap together")
+		}
+		return nil, nil
+	}
+	r := &host.MemoryRequest{MemoryLimits: cgroup.MemoryLimits{Memory: f.memory.bytes, Swap: f.memory.bytes}}
+	switch both := f.both.bytes; {
+	case both == 0:
+		r.IsSwapOptional = true
+	case both < 0:
+		r.Swap = cgroup.NoMemoryLimit
+	case both < f.memory.bytes:
+		return nil, badInput("--memory-swap %v: must be --memory (%v) or more, because it is the limit of memory and swap together; or -1 for no limit", &f.both, &f.memory)
+	default:
+		r.Swap = both - f.memory.bytes
+	}
+	return r, host.CheckMemory(r)
 }
 
 // words is a flag value with one or more words, separated by commas. The field words.of lists the accepted words.

@@ -92,7 +92,7 @@ func TestPodRow(t *testing.T) {
 	g.ID, g.Class, g.Command = "web-0.app-1", hybrid.Flexible, g.Engine.Name
 	var table, report strings.Builder
 	row := newGrantRow(&g, &host.ContainerState{Processes: []int{1}}, 0)
-	if err := writeRows(&table, 0, []grantRow{row}); err != nil {
+	if err := writeRows(&table, 0, []grantRow{row}, false); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Fields(table.String()); strings.Count(table.String(), "default/web-0/app") != 1 || slices.Contains(got, "web-0.app-1") {

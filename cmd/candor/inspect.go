@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cmd/candor/internal/audit"
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/cmd/candor/internal/helpers"
@@ -240,6 +241,7 @@ func writeInspection(w io.Writer, r *inspection) error {
 	} else {
 		row("group", "none yet")
 	}
+	r.Memory.write(row)
 	r.writeView(row)
 	row("on resize", "%s", errorText(r.OnResize))
 	row("burst", "%s", r.Burst)
@@ -355,7 +357,8 @@ type grantRow struct {
 	Fractions    planio.Fractions      `json:"fractionsMilli,omitzero"` // absent for a flexible container
 	Quota        hybrid.Milli          `json:"quotaMilli,omitempty"`    // absent without a quota
 	Weight       hybrid.Milli          `json:"weight"`
-	Lost         cpuset.Set            `json:"lost"` // CPUs that the container had, and that the machine no longer has
+	Lost         cpuset.Set            `json:"lost"`             // CPUs that the container had, and that the machine no longer has
+	Memory       *memoryRow            `json:"memory,omitempty"` // absent without a memory limit
 	View         spec.View             `json:"view"`
 	ViewSeen     spec.View             `json:"viewSeen,omitempty"` // view that the container's programs see; absent if unknown
 	view.Summary                       // CPUs that the container's programs see
@@ -378,7 +381,51 @@ func newGrantRow(g *host.Grant, look *host.ContainerState, now time.Duration) gr
 	if g.Class == hybrid.Sensitive {
 		row.Fractions = append(planio.Fractions{}, g.Fractions...)
 	}
+	if m := look.Memory; m != nil {
+		row.Memory = &memoryRow{Limit: m.Limit, Used: m.Used, Shown: m.Shown, IsStale: m.IsStale}
+		if m.SwapLimit != cgroup.NoMemoryLimit {
+			row.Memory.SwapLimit = &m.SwapLimit
+		}
+	}
 	return row
+}
+
+// A memoryRow is the memory of a container with a limit, in bytes.
+type memoryRow struct {
+	Limit     int64  `json:"limitBytes"` // of its cgroup or a cgroup above
+	Used      int64  `json:"usedBytes"`
+	SwapLimit *int64 `json:"swapLimitBytes,omitempty"` // absent without a limit
+	Shown     int64  `json:"shownBytes,omitempty"`     // MemTotal in its view; absent without the memory in the view that its programs see
+	IsStale   bool   `json:"stale,omitempty"`          // no process refreshes the view
+}
+
+// cell formats the limit for a table.
+func (m *memoryRow) cell() string {
+	if m == nil {
+		return "-"
+	}
+	return sizeText(m.Limit)
+}
+
+// write writes the memory of a container.
+func (m *memoryRow) write(row func(string, string, ...any)) {
+	if m == nil {
+		return
+	}
+	text := fmt.Sprintf("limit %s, used %d MiB", sizeText(m.Limit), m.Used>>20)
+	if m.SwapLimit != nil {
+		text += ", limit of swap " + sizeText(*m.SwapLimit)
+	}
+	switch {
+	case m.Shown == 0:
+		text += "; /proc/meminfo shows the machine"
+	case m.Shown>>10 != m.Limit>>10:
+		text += fmt.Sprintf("; /proc/meminfo shows %s: the next refresh corrects it", sizeText(m.Shown))
+	}
+	row("memory", "%s", text)
+	if m.IsStale {
+		row("", "MemAvailable in its /proc/meminfo is that of the start or of the last refresh; candor nri or candor view refresh keeps it current")
+	}
 }
 
 // read sets Command to the program's command line, and OnResize to the command of the method exec instead of the file with the
@@ -388,7 +435,12 @@ func (r *grantRow) read(h *host.Host, g *host.Grant) {
 }
 
 // see sets the CPUs that the programs of the container see.
-func (r *grantRow) see(o *host.Observation) { r.ViewSeen, r.Summary = o.SeenView, o.Summary() }
+func (r *grantRow) see(o *host.Observation) {
+	r.ViewSeen, r.Summary = o.SeenView, o.Summary()
+	if r.Memory != nil && r.ViewSeen != "" && !r.ViewSeen.HasMemory() { // the runtime has not mounted the files
+		r.Memory.Shown, r.Memory.IsStale = 0, false
+	}
+}
 
 // name returns the display name of the container without control characters.
 func (r *grantRow) name() string { return cpumap.Clean(cmp.Or(r.Name.String(), r.ID)) }

@@ -57,7 +57,7 @@ func example(t *testing.T) *exampleMachine {
 		}
 		g := host.Grant{
 			State: host.Running, Main: host.Process{PID: 4711 + i}, Since: time.Minute,
-			Spec: spec.Spec{Period: 100 * time.Millisecond, View: spec.ViewFull, OnResize: "none", Command: "sleep 600"},
+			Spec: spec.Spec{Period: 100 * time.Millisecond, View: spec.ViewCPU, OnResize: "none", Command: "sleep 600"},
 		}
 		g.Grant, _ = node.Grant(request.ID)
 		g.Weight = 1000 // the page does not explain weights
@@ -97,7 +97,7 @@ func exampleObservation(name string, cpus cpuset.Set) (o host.Observation) {
 		s.Count = s.CPUs.Count()
 		o.Sources = append(o.Sources, s)
 	}
-	o.View, o.SeenView = name, spec.ViewFull
+	o.View, o.SeenView = name, spec.ViewCPU
 	return o
 }
 

@@ -118,7 +118,7 @@ func TestVersionJSON(t *testing.T) {
 		Version: versionString(), Commit: "0123456789abcdef", Date: "2026-11-27T08:00:00Z",
 		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, APIVersions: []string{"candor.dev/v1alpha1"},
 	}
-	want.State.Reads, want.State.Writes, want.State.Features = []int{1, 2, 3}, 2, []string{"helpers"}
+	want.State.Reads, want.State.Writes, want.State.Features = []int{1, 2, 3}, 2, []string{"helpers", "live-view"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -57,8 +57,8 @@ func TestNarrowTables(t *testing.T) {
 		columns string
 		mark    string // of a table that does not show everything
 	}{
-		{"ps", 80, func(out *bytes.Buffer, width int) error { return writeRows(out, width, []grantRow{row}) }, "NAME CLASS LIMIT SEES CPUS STATE COMMAND", hidden},
-		{"ps", 60, func(out *bytes.Buffer, width int) error { return writeRows(out, width, []grantRow{row}) }, "NAME LIMIT SEES CPUS STATE", hidden},
+		{"ps", 80, func(out *bytes.Buffer, width int) error { return writeRows(out, width, []grantRow{row}, false) }, "NAME CLASS LIMIT SEES CPUS STATE COMMAND", hidden},
+		{"ps", 60, func(out *bytes.Buffer, width int) error { return writeRows(out, width, []grantRow{row}, false) }, "NAME LIMIT SEES CPUS STATE", hidden},
 		{"audit", 58, func(out *bytes.Buffer, width int) error {
 			return writeAudit(out, width, auditRows(found, true, figures), nil)
 		}, "NAME SEES LIMIT THROTTLED GAIN", hidden},

@@ -188,6 +188,7 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 	f.startHistogram(ctx, h, counted)
 	go trimAtTimes(ctx, log)
 	defer f.raiseQuotas(ctx, h, log)()
+	defer f.refreshViews(ctx, h, log)()
 	return engine.Run(ctx, f.socket, func() {
 		_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	})
@@ -250,6 +251,31 @@ func (f *nriFlags) raiseQuotas(ctx context.Context, h *host.Host, log *slog.Logg
 	}()
 	return func() { <-ended }
 }
+
+// refreshViews keeps the memory and the CPU time in the views of all containers current until ctx is done. wait waits until it
+// has stopped.
+func (f *nriFlags) refreshViews(ctx context.Context, h *host.Host, log *slog.Logger) (wait func()) {
+	if f.observe {
+		return func() {}
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			if err := h.RefreshViews(ctx); err != nil {
+				log.Error("cannot refresh the memory in the views of containers", "error", err, "next", refreshPause)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(refreshPause):
+			}
+		}
+	}()
+	return func() { <-ended }
+}
+
+// refreshPause is the time after which the plugin tries again to refresh the views of containers.
+const refreshPause = 30 * time.Second
 
 func (f *nriFlags) newLog(out io.Writer) *slog.Logger {
 	if f.format.value == "json" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -44,7 +45,7 @@ func newPsCommand() *cobra.Command {
 		if output.value == "json" {
 			return writeJSON(cmd.OutOrStdout(), rows)
 		}
-		if err := writeRows(cmd.OutOrStdout(), tableWidth(cmd.OutOrStdout(), output), rows); err != nil {
+		if err := writeRows(cmd.OutOrStdout(), tableWidth(cmd.OutOrStdout(), output), rows, output.value == "wide"); err != nil {
 			return err
 		}
 		writeSeenNotes(cmd.ErrOrStderr(), rows)
@@ -53,17 +54,27 @@ func newPsCommand() *cobra.Command {
 	return cmd
 }
 
-// writeRows writes the table. width is the width of the terminal; 0: unlimited (tableWidth).
-func writeRows(w io.Writer, width int, rows []grantRow) error {
+// writeRows writes the table. width is the width of the terminal; 0: unlimited (tableWidth). The table has the column MEMORY if a
+// container has a memory limit, or if all is set.
+func writeRows(w io.Writer, width int, rows []grantRow, all bool) error {
 	t := texttable.Table{
 		Titles:    []string{"NAME", "CLASS", "LIMIT", "SEES", "CPUS", "STATE", "PROCS", "AGE", "COMMAND"},
 		Ranks:     []int{0, 1, 0, 0, 0, 0, 4, 3, 2},
 		LastWidth: 15,
 	}
+	const memoryColumn = 3 // after LIMIT
+	hasMemory := all || slices.ContainsFunc(rows, func(r grantRow) bool { return r.Memory != nil })
+	if hasMemory {
+		t.Titles, t.Ranks = slices.Insert(t.Titles, memoryColumn, "MEMORY"), slices.Insert(t.Ranks, memoryColumn, 2)
+	}
 	for i := range rows {
 		r := &rows[i]
-		t.Rows = append(t.Rows, []string{r.name(), r.Class.String(), limitCell(r.Limit), r.Summary.String(), noneIfEmpty(r.CPUs) + parts(r.Fractions),
-			r.State, strconv.Itoa(len(r.PIDs)), r.age(), r.command()})
+		cells := []string{r.name(), r.Class.String(), limitCell(r.Limit), r.Summary.String(), noneIfEmpty(r.CPUs) + parts(r.Fractions),
+			r.State, strconv.Itoa(len(r.PIDs)), r.age(), r.command()}
+		if hasMemory {
+			cells = slices.Insert(cells, memoryColumn, r.Memory.cell())
+		}
+		t.Rows = append(t.Rows, cells)
 	}
 	return t.Write(w, width)
 }

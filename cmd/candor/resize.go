@@ -10,30 +10,38 @@ import (
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/cputext"
+	"github.com/candor-project/candor/internal/errline"
 )
 
-const resizeLong = `Change the CPU limit of a running container.
+const resizeLong = `Change the CPU limit or the memory limit of a running container.
 
 The CPUs, the quota and the view of the container change while it runs. Then candor
 notifies the program with the method from --on-resize of candor run. Values that the
 program has already read do not change: environment variables keep the old CPU count.
-If the new limit does not fit, nothing changes.`
+If the new limits do not fit, nothing changes. --memory is for programs that were started
+with candor run --memory; without --memory-swap, their limit of swap stays.`
 
 func newResizeCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "resize NAME --cpu N",
-		Short:   "Change the CPU limit of a running container",
+		Use:     "resize NAME [--cpu N] [--memory SIZE]",
+		Short:   "Change the limits of a running container",
 		Long:    resizeLong,
-		Example: "  candor resize web --cpu 3.5",
+		Example: "  candor resize web --cpu 3.5\n  candor resize web --memory 1g",
 		Args:    oneName,
 	}
 	machine := addHostFlags(cmd)
 	var size, guarantee hybrid.Milli
 	cmd.Flags().Var((*milliFlag)(&size), "cpu", "new limit, such as 2, 1.5 or 1500m; 0: no limit (flexible only)")
 	cmd.Flags().Var((*milliFlag)(&guarantee), "request", "new guarantee of a flexible container (default: old --request, else new limit)")
+	memory := addMemoryFlags(cmd, "new memory limit, such as 512m or 2g")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if !cmd.Flags().Changed("cpu") {
-			return missing("--cpu", "the new limit, such as 2, 1.5 or 1500m")
+		hasCPU := cmd.Flags().Changed("cpu")
+		if !hasCPU && !cmd.Flags().Changed("memory") {
+			return missing("--cpu or --memory", "the new limit, such as --cpu 1.5, --cpu 1500m or --memory 512m")
+		}
+		wanted, err := memory.request(cmd.Flags())
+		if err != nil {
+			return hostError(err)
 		}
 		h, err := machine.open(cmd)
 		if err != nil {
@@ -43,21 +51,53 @@ func newResizeCommand() *cobra.Command {
 		if cmd.Flags().Changed("request") && guarantee == 0 {
 			guarantee = hybrid.NoGuarantee
 		}
-		name, err := idNamed(h, args[0])
-		if err != nil {
+		r := resizing{h, cmd, ""}
+		if r.id, err = idNamed(h, args[0]); err != nil {
 			return err
 		}
-		before, after, err := h.Resize(cmd.Context(), name, size, guarantee)
-		if err != nil {
+		undo, err := r.resizeMemory(wanted)
+		if err != nil || !hasCPU {
 			return hostError(err)
 		}
-		told, err := h.Notify(cmd.Context(), after, cmd.OutOrStdout(), cmd.ErrOrStderr())
-		if err != nil {
-			return err
-		}
-		return writeResize(cmd.OutOrStdout(), before, after, told)
+		return r.resizeCPUs(size, guarantee, undo)
 	}
 	return cmd
+}
+
+// A resizing is a call of candor resize.
+type resizing struct {
+	*host.Host
+	cmd *cobra.Command
+	id  string // of the container
+}
+
+// resizeMemory changes the memory limit, if wanted is not nil. undo restores the former limit.
+func (r *resizing) resizeMemory(wanted *host.MemoryRequest) (undo func() error, err error) {
+	if wanted == nil {
+		return func() error { return nil }, nil
+	}
+	var swap *int64
+	if !wanted.IsSwapOptional {
+		swap = &wanted.Swap
+	}
+	before, after, undo, err := r.ResizeMemory(r.cmd.Context(), r.id, wanted.Memory, swap)
+	if err == nil {
+		_, err = fmt.Fprintf(r.cmd.OutOrStdout(), "%s: memory %s -> %s\n", r.id, sizeText(before.Memory), sizeText(after.Memory))
+	}
+	return undo, err
+}
+
+// resizeCPUs changes the limit and the guarantee. If they do not fit, it calls undo.
+func (r *resizing) resizeCPUs(size, guarantee hybrid.Milli, undo func() error) error {
+	before, after, err := r.Resize(r.cmd.Context(), r.id, size, guarantee)
+	if err != nil {
+		return errline.Join(hostError(err), undo())
+	}
+	told, err := r.Notify(r.cmd.Context(), after, r.cmd.OutOrStdout(), r.cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	return writeResize(r.cmd.OutOrStdout(), before, after, told)
 }
 
 // writeResize writes the grants before and after a resize. The name is the container's display name, also if the user has typed

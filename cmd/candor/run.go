@@ -75,7 +75,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	left := func(err error) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s; %s\n", errorLine(err), whatThen(err))
 	}
-	code, err := launch.Run(h, a, launch.Program{Path: path, Args: args, SetEnv: f.env, OnLeftover: left})
+	code, err := launch.Run(h, a, launch.Program{Path: path, Args: args, SetEnv: f.env.isSet, Named: f.env.named, OnLeftover: left})
 	if err != nil {
 		return hostError(err)
 	}
@@ -90,8 +90,9 @@ type runFlags struct {
 	*pflag.FlagSet
 	machine *hostFlags
 	asked   host.Allocation
+	memory  *memoryFlags
 	view    *choice
-	env     bool
+	env     envFlag
 }
 
 func addRunFlags(cmd *cobra.Command) *runFlags {
@@ -107,9 +108,11 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	wordFlag(cmd, &a.Burst, spec.BurstWords, "burst", "", "later use of unused quota; a time such as 20ms sets the kernel's burst buffer")
 	f.BoolVar(&a.Mems, "mems", false, "use memory of the CPUs' NUMA nodes only")
 	f.StringVar(&a.ID, "name", "", "container name (default: command name with random letters)")
-	f.view = &choice{"", []string{string(spec.ViewFull), string(spec.ViewAffinity)}}
-	wordFlag(cmd, f.view, f.view.of, "view", "", "full also covers files in /proc and /sys (default for sensitive programs)")
-	f.BoolVar(&f.env, "env", false, "also set GOMAXPROCS, OMP_NUM_THREADS and similar variables")
+	f.memory = addMemoryFlags(cmd, "memory limit, such as 512m or 2g (default: none)")
+	f.view = &choice{"", spec.ViewWords}
+	wordFlag(cmd, f.view, f.view.of, "view", "", "files in /proc and /sys of the container (default for sensitive programs: full)")
+	f.Var(&f.env, "env", "also set GOMAXPROCS, GOMEMLIMIT and others; =NODE_OPTIONS: also this variable")
+	f.Lookup("env").NoOptDefVal = "true"
 	wordFlag(cmd, &a.Helpers, spec.HelpersWords, "helpers", "", "accounting of helper processes such as log copiers (docs/ledger.md)")
 	f.StringVar(&a.OnResize, "on-resize", "none", "notification of a resize: signal:HUP, exec:COMMAND or none")
 	return f
@@ -119,6 +122,10 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 func (f *runFlags) allocation(args []string) (host.Allocation, error) {
 	a := f.asked
 	if err := checkLimit(&a, f.Changed("request")); err != nil {
+		return a, err
+	}
+	var err error
+	if a.Memory, err = f.memory.request(f.FlagSet); err != nil {
 		return a, err
 	}
 	a.View = viewOf(f.view.value, a.Class)

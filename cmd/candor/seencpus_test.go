@@ -31,20 +31,20 @@ func TestInspectSees(t *testing.T) {
 		o    host.Observation
 		want string
 	}{
-		{"a view", exampleObservation("web", cpuset.MustParse("0-1")), "view       full (the program sees: full)\nsees       CPUs 0-1\n"},
-		{"no view", withoutView(), "view       full (the program sees: affinity)\n" +
+		{"a view", exampleObservation("web", cpuset.MustParse("0-1")), "view       cpu (the program sees: cpu)\nsees       CPUs 0-1\n"},
+		{"no view", withoutView(), "view       cpu (the program sees: affinity)\n" +
 			"sees       1/2: no view is mounted: restart it to mount the view\n" +
 			"           sched_getaffinity: CPU 0\n" +
 			"           /sys/devices/system/cpu/online: CPUs 0-1\n" +
 			"           /proc/cpuinfo: CPUs 0-1\n"},
-		{"unknown", hidden, "view       full (the program sees: unknown)\n" +
+		{"unknown", hidden, "view       cpu (the program sees: unknown)\n" +
 			"sees       1/?: its view cannot be read\n" +
 			"           sched_getaffinity: CPU 0\n" +
 			"           /sys/devices/system/cpu/online: file too long \n" +
 			"           /proc/cpuinfo: CPU 0\n"},
-		{"not running", host.Observation{}, "view       full\n"},
+		{"not running", host.Observation{}, "view       cpu\n"},
 	} {
-		g := host.Grant{State: host.Running, Spec: spec.Spec{View: spec.ViewFull}}
+		g := host.Grant{State: host.Running, Spec: spec.Spec{View: spec.ViewCPU}}
 		g.ID = "web"
 		report := newInspection(&g, &host.ContainerState{}, 0)
 		report.see(&test.o)
@@ -60,13 +60,13 @@ func TestInspectSees(t *testing.T) {
 
 // TestPsSees: ps shows affinity and files where they differ, and the remedy apart from the table.
 func TestPsSees(t *testing.T) {
-	g := host.Grant{State: host.Running, Spec: spec.Spec{View: spec.ViewFull}}
+	g := host.Grant{State: host.Running, Spec: spec.Spec{View: spec.ViewCPU}}
 	g.ID, g.CPUs, g.TopologyMet = "web", cpuset.Of(0), true
 	row := newGrantRow(&g, &host.ContainerState{Processes: []int{1}, IsPaused: true}, 0)
 	o := withoutView()
 	row.see(&o)
 	var table, notes strings.Builder
-	if err := writeRows(&table, 0, []grantRow{row}); err != nil {
+	if err := writeRows(&table, 0, []grantRow{row}, false); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(strings.Fields(table.String()), " "); !strings.HasPrefix(got, "NAME CLASS LIMIT SEES CPUS STATE PROCS AGE COMMAND web sensitive - 1/2 0 paused 1") {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -201,7 +202,11 @@ func newSetupEngineCommand(e engine.Engine) *cobra.Command {
 		if *undo {
 			then = e.ThenUndo
 		}
-		return writeEngineChange(cmd.OutOrStdout(), change, then, *dry)
+		if err := writeEngineChange(cmd.OutOrStdout(), change, then, *dry); err != nil || *undo || *dry || e.Name == engine.Containerd.Name {
+			return err
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", strings.Join(refreshHint, "\n  "))
+		return err
 	}
 	return cmd
 }

@@ -43,7 +43,7 @@ func newSetupNodeCommand() *cobra.Command {
 	dry := cmd.Flags().Bool("dry-run", false, "print the changes without applying them")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		n := &nodeSetup{
-			root: "/", service: &setup.Service{Unit: setup.ServiceUnit}, all: plainEngineSetups,
+			root: "/", service: &setup.Service{Unit: setup.ServiceUnit}, refresh: &setup.Service{Unit: setup.ViewUnit}, all: plainEngineSetups,
 			report: changeReport{Changes: []changeRow{}, DryRun: *dry},
 		}
 		do := n.apply
@@ -70,6 +70,7 @@ func newSetupNodeCommand() *cobra.Command {
 type nodeSetup struct {
 	root    string // root directory in which the command looks for container runtimes
 	service *setup.Service
+	refresh *setup.Service         // of candor view refresh
 	all     func() []*engine.Setup // the setups of all engines and of NRI
 	report  changeReport
 }
@@ -158,6 +159,9 @@ func (n *nodeSetup) apply(dry bool) error {
 	if err != nil {
 		return err
 	}
+	if err := n.noteRefresh(engines); err != nil {
+		return err
+	}
 	var steps []nodeStep
 	for _, s := range engines {
 		steps = append(steps, nodeStep{"setup " + s.Engine.Name, func(dry bool) error {
@@ -171,14 +175,45 @@ func (n *nodeSetup) apply(dry bool) error {
 	return n.run(append(steps, nodeStep{n.service.Unit, n.startService}), dry)
 }
 
+// noteRefresh adds a note if no service refreshes the memory in the views of Docker's and Podman's containers: neither candor nri
+// nor candor view refresh.
+func (n *nodeSetup) noteRefresh(engines []*engine.Setup) error {
+	if !slices.ContainsFunc(engines, func(s *engine.Setup) bool { return s.Engine.Name != engine.NRI.Name }) {
+		return nil
+	}
+	agent, err := n.service.State()
+	if err != nil {
+		return err
+	}
+	refresh, err := n.refresh.State()
+	isStarting, _ := n.hasCRI() // startService reports the error
+	if err != nil || !refresh.IsOff() || !agent.IsOff() || agent != (setup.ServiceState{}) && isStarting {
+		return err
+	}
+	n.report.addNote("view: " + strings.Join(refreshHint, " "))
+	return nil
+}
+
+// refreshHint describes the service of candor view refresh, in two lines.
+var refreshHint = []string{
+	"Unless candor nri runs on this machine, a service keeps the memory in the views of containers current:",
+	"candor view refresh --unit >/etc/systemd/system/candor-view.service && systemctl enable --now candor-view.service",
+}
+
+// hasCRI reports whether the machine has a runtime that candor nri serves. The error is that of runtimes whose configuration
+// cannot be read.
+func (n *nodeSetup) hasCRI() (bool, error) {
+	runtimes, unclear := nri.ReadRuntimes(n.root)
+	return slices.ContainsFunc(runtimes, func(r nri.Runtime) bool { return !r.NoCRI }), unclear
+}
+
 // startService starts the service if the machine has a runtime that the service serves.
 func (n *nodeSetup) startService(dry bool) error {
 	state, err := n.service.State()
 	if err != nil || !state.IsOff() || state == (setup.ServiceState{}) {
 		return err
 	}
-	runtimes, unclear := nri.ReadRuntimes(n.root)
-	if !slices.ContainsFunc(runtimes, func(r nri.Runtime) bool { return !r.NoCRI }) {
+	if isServed, unclear := n.hasCRI(); !isServed {
 		return unclear
 	}
 	if dry {

@@ -67,6 +67,7 @@ func (m *engineMachine) newSetup() *nodeSetup {
 	return &nodeSetup{
 		root:    m.root,
 		service: &setup.Service{Unit: setup.ServiceUnit, Systemctl: m.root + "/systemctl", Booted: m.root},
+		refresh: &setup.Service{Unit: setup.ViewUnit, Systemctl: m.root + "/systemctl", Booted: m.root},
 		all: func() (all []*engine.Setup) {
 			for _, e := range []engine.Engine{engine.Docker, engine.Podman, engine.Containerd, engine.NRI} {
 				all = append(all, &engine.Setup{Engine: e, File: m.root + e.File, Record: m.root + "/etc/candor/setup-" + e.Name + ".json"})
@@ -165,6 +166,38 @@ func TestSetupNodeEngines(t *testing.T) {
 			}
 			m.sameFiles(before, "undo")
 		})
+	}
+}
+
+// TestSetupNodeRefreshNote: on a machine with Docker and without candor nri, a note offers the service of candor view refresh
+// until the service is on.
+func TestSetupNodeRefreshNote(t *testing.T) {
+	m := newEngineMachine(t, "{}", "", "")
+	hasNote := func() bool {
+		n := m.newSetup()
+		if err := n.apply(true); err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(n.report.Notes, func(note string) bool { return strings.Contains(note, "candor view refresh --unit") })
+	}
+	if hasNote() {
+		t.Error("a note beside containerd, whose plugin refreshes the views")
+	}
+	if err := os.Remove(filepath.Join(m.root, "usr/bin/containerd")); err != nil {
+		t.Fatal(err)
+	}
+	if !hasNote() {
+		t.Error("no note")
+	}
+	for state, want := range map[string]bool{
+		"LoadState=loaded\nActiveState=active\nUnitFileState=enabled\n":       false,
+		"LoadState=loaded\nActiveState=inactive\nUnitFileState=enabled\n":     false,
+		"LoadState=not-found\nActiveState=inactive\nUnitFileState=disabled\n": true,
+	} {
+		writeFile(t, m.root+"/state", state)
+		if hasNote() != want {
+			t.Errorf("services are %q: note %t", state, !want)
+		}
 	}
 }
 

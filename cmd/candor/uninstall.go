@@ -22,10 +22,10 @@ import (
 )
 
 const uninstallLong = `Stop Candor on this machine and give the containers back to their engines. The command
-stops and disables candor-nri.service and undoes candor setup. Every container gets the
-CPU quota, weight and burst that its engine requested, and the CPUs of its parent cgroup.
-The files of a view then show the CPUs of the machine. At the end, the command removes
-the state.
+stops and disables candor-nri.service and candor-view.service, and undoes candor setup.
+Every container gets the CPU quota, weight and burst that its engine requested, and the
+CPUs of its parent cgroup. The files of a view then show the CPUs and the memory of the
+machine. At the end, the command removes the state.
 
 Containers, and programs that candor run started, continue to run. The program files and
 /etc/candor remain.
@@ -61,7 +61,7 @@ func newUninstallCommand() *cobra.Command {
 		}
 		defer done()
 		u := &uninstall{
-			machine: s, service: &setup.Service{Unit: setup.ServiceUnit}, engines: plainEngineSetups, root: "/",
+			machine: s, service: &setup.Service{Unit: setup.ServiceUnit}, refresh: &setup.Service{Unit: setup.ViewUnit}, engines: plainEngineSetups, root: "/",
 			stateDir: machine.options.StateDir, isService: isServiceState(machine.options.StateDir, doctor.DefaultNRIConfig),
 		}
 		err = u.run(cmd.Context(), *dry)
@@ -91,6 +91,7 @@ func uninstallError(err error) error {
 type uninstall struct {
 	machine   *setup.Setup
 	service   *setup.Service
+	refresh   *setup.Service // of candor view refresh
 	engines   func() []*engine.Setup
 	root      string // root directory in which the command looks for container runtimes
 	stateDir  string
@@ -176,7 +177,7 @@ func (u *uninstall) stopService(dry bool) error {
 	if !u.isService {
 		return nil
 	}
-	return u.report.stopService(u.service, dry)
+	return errline.Join(u.report.stopService(u.service, dry), u.report.stopService(u.refresh, dry))
 }
 
 // undoSetups undoes all setups. After an error, it continues with the next setup.

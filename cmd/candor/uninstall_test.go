@@ -80,6 +80,7 @@ func newUninstallLab(t *testing.T, active string) *uninstallLab {
 	script := "#!/bin/sh\necho \"$1\" >>" + dir + "/calls\ncase $1 in show) cat " + dir + "/show ;;\n" +
 		"disable) echo 'LoadState=loaded\nActiveState=inactive\nUnitFileState=disabled' >" + dir + "/show ;; esac\n"
 	for name, text := range map[string]string{
+		"systemctl-view": strings.ReplaceAll(script, dir+"/show", dir+"/show-view"), "show-view": "LoadState=not-found\n",
 		"systemctl": script, "show": "LoadState=loaded\nActiveState=" + active + "\nUnitFileState=enabled\n",
 		"daemon.json": "{}\n", "state/lock": "",
 	} {
@@ -90,6 +91,7 @@ func newUninstallLab(t *testing.T, active string) *uninstallLab {
 	l := &uninstallLab{t, &uninstall{
 		machine: &setup.Setup{Host: h, Config: filepath.Join(dir, "host.json")},
 		service: &setup.Service{Unit: setup.ServiceUnit, Systemctl: filepath.Join(dir, "systemctl"), Booted: dir},
+		refresh: &setup.Service{Unit: setup.ViewUnit, Systemctl: filepath.Join(dir, "systemctl-view"), Booted: dir},
 		root:    filepath.Join(dir, "root"), isService: true,
 		stateDir: filepath.Join(dir, "state"),
 	}, dir}
@@ -168,6 +170,24 @@ func TestUninstallRun(t *testing.T) {
 		if err := l.run(t.Context(), false); err != nil || len(l.report.Changes) > 0 {
 			t.Errorf("%s, again: %v, %v", active, l.report.Changes, err)
 		}
+	}
+}
+
+// TestUninstallRefresh: the service that refreshes views is stopped too.
+func TestUninstallRefresh(t *testing.T) {
+	l := newUninstallLab(t, "active")
+	if err := os.WriteFile(filepath.Join(l.dir, "show-view"), []byte("LoadState=loaded\nActiveState=active\nUnitFileState=enabled\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Concat([]string{"candor-nri.service", "candor-view.service"}, uninstallSetups, uninstallState)
+	for _, dry := range []bool{true, false} {
+		if err := l.run(t.Context(), dry); err != nil {
+			t.Error(err)
+		}
+		l.check("refresh", want, !dry, dry, dry, dry)
+	}
+	if state, err := l.refresh.State(); err != nil || !state.IsOff() {
+		t.Errorf("candor-view.service is %v, %v", state, err)
 	}
 }
 

@@ -18,14 +18,18 @@ import (
 
 const viewLong = `Show the CPU count that each source (the affinity, files in /proc and /sys, the cgroup)
 reports to this process, and whether the counts agree with the CPUs that the kernel
-allows.
+allows. With a memory limit, the report also shows the memory.
 
 With --cpu or another flag of candor run, the command creates a new container, as
 candor run does. If COMMAND is given, the report goes to standard error, and COMMAND
 then runs in the same container.
 
-With --check, the exit code is 1 and COMMAND does not run if the report finds a CPU count
-that differs from the limit, rounded up to whole CPUs.`
+With --check, the exit code is 1 if the report finds a CPU count that differs from the
+limit, rounded up to whole CPUs, or other memory than the memory limit. COMMAND then does
+not run.
+
+candor view refresh keeps the memory in the views of Docker's and Podman's containers
+current (candor view refresh --help).`
 
 const viewExample = `  candor view
   candor view --cpu 1.5
@@ -43,8 +47,9 @@ func newViewCommand() *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 	}
 	output := outputFlag(cmd, "table", "wide", "json")
-	check := cmd.Flags().Bool("check", false, "exit with code 1 if a reported CPU count is not the limit, rounded up")
+	check := cmd.Flags().Bool("check", false, "exit with code 1 if a reported CPU count or the memory is not the limit")
 	f := addRunFlags(cmd)
+	cmd.AddCommand(newViewRefreshCommand())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		inside := false
 		cmd.Flags().Visit(func(set *pflag.Flag) { inside = inside || set.Name != "output" && set.Name != "check" })
@@ -98,6 +103,9 @@ func writeReport(w io.Writer, r view.Report, output *choice) error {
 	}
 	var text strings.Builder
 	writeSources(&text, tableWidth(w, output), r.Sources)
+	if r.MemoryLimit != 0 {
+		writeMemorySources(&text, tableWidth(w, output), r.Memory)
+	}
 	for line := range strings.Lines(text.String()) {
 		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
 			return err
@@ -113,6 +121,17 @@ func writeSources(text *strings.Builder, width int, sources []view.Source) {
 	for _, s := range sources {
 		t.Rows = append(t.Rows, []string{s.Name, tells(s), s.CPUs.String(), remark(s)})
 	}
+	_ = t.Write(text, width) // a write to memory cannot fail
+}
+
+// writeMemorySources writes the table of the sources of the memory below another table.
+func writeMemorySources(text *strings.Builder, width int, sources []view.MemorySource) {
+	t := texttable.Table{Titles: []string{"SOURCE", "MEMORY", ""}, Ranks: []int{0, 0, 0}, LastWidth: 15}
+	for i := range sources {
+		s := &sources[i]
+		t.Rows = append(t.Rows, []string{s.Name, memoryText(s), memoryRemark(s)})
+	}
+	text.WriteString("\n")
 	_ = t.Write(text, width) // a write to memory cannot fail
 }
 
@@ -142,12 +161,41 @@ func remark(s view.Source) string {
 	return s.Path
 }
 
-// verdict reports whether the CPU counts match the limit, rounded up.
-func verdict(r view.Report) string {
-	limit, cpus := hybrid.Milli(r.LimitMilli), count(r.CPUs, "CPU", "CPUs")
-	if r.IsTrue {
-		return fmt.Sprintf("\nThe CPU counts match the limit: yes. For a limit of %s, programs should see %s.\n", limit, cpus)
+// memoryText returns the memory that a source reports.
+func memoryText(s *view.MemorySource) string {
+	switch {
+	case s.Error != "":
+		return "?"
+	case s.Bytes == 0:
+		return "none"
 	}
-	return fmt.Sprintf("\nThe CPU counts match the limit: no. For a limit of %s, programs should see %s, but\n  %s\n",
-		limit, cpus, strings.Join(r.Reasons, "\n  "))
+	return fmt.Sprintf("%d MiB", s.Bytes>>20)
+}
+
+// memoryRemark returns further facts on a source.
+func memoryRemark(s *view.MemorySource) string {
+	switch {
+	case s.Error != "":
+		return strings.TrimSpace(s.Path + " " + s.Error)
+	case s.Masked == "tmpfs":
+		return "masked by a view"
+	case s.Masked != "":
+		return "masked by a file of " + s.Masked
+	case s.Role == view.Machine:
+		return "the machine's memory, in every container"
+	}
+	return s.Path
+}
+
+// verdict reports whether the CPU counts match the limit, rounded up, and whether the memory matches its limit.
+func verdict(r view.Report) string {
+	subject, limit, should := "The CPU counts match the limit", hybrid.Milli(r.LimitMilli).String(), count(r.CPUs, "CPU", "CPUs")
+	if r.MemoryLimit != 0 {
+		memory := fmt.Sprintf(" and %d MiB", r.MemoryLimit>>20)
+		subject, limit, should = "The CPU counts and the memory match the limits", limit+memory, should+memory
+	}
+	if r.IsTrue {
+		return fmt.Sprintf("\n%s: yes. For a limit of %s, programs should see %s.\n", subject, limit, should)
+	}
+	return fmt.Sprintf("\n%s: no. For a limit of %s, programs should see %s, but\n  %s\n", subject, limit, should, strings.Join(r.Reasons, "\n  "))
 }

@@ -47,6 +47,34 @@ The CPU counts match the limit: no. For a limit of 1, programs should see 1 CPU,
   sched_getaffinity reports 2
   that too
 `)
+	const mib = 1 << 20
+	r = view.Report{Sources: r.Sources[1:], LimitMilli: 1000, CPUs: 1, IsTrue: true, MemoryLimit: 512 * mib, Memory: []view.MemorySource{
+		{Name: "/proc/meminfo", Role: view.Reported, Bytes: 512 * mib, Masked: "tmpfs"},
+		{Name: view.SourceSysinfo, Role: view.Machine, Bytes: 24105 * mib},
+		{Name: view.SourceMemoryLimit, Role: view.Grant, Bytes: 512 * mib, Path: "/sys/memory.max"},
+	}}
+	check(`SOURCE        COUNT  CPUS
+cgroup quota  none
+
+SOURCE         MEMORY
+/proc/meminfo  512 MiB    masked by a view
+sysinfo(2)     24105 MiB  the machine's memory, in every container
+cgroup memory  512 MiB    /sys/memory.max
+
+The CPU counts and the memory match the limits: yes. For a limit of 1 and 512 MiB, programs should see 1 CPU and 512 MiB.
+`)
+	r.IsTrue, r.Reasons = false, []string{"/proc/meminfo reports 24105 MiB, the memory limit is 512 MiB"}
+	r.Memory = []view.MemorySource{{Name: "/proc/meminfo", Role: view.Reported, Bytes: 24105 * mib, Masked: "fuse.lxcfs"}, {Name: view.SourceMemoryLimit, Error: "permission denied", Path: "/sys/memory.max"}}
+	check(`SOURCE        COUNT  CPUS
+cgroup quota  none
+
+SOURCE         MEMORY
+/proc/meminfo  24105 MiB  masked by a file of fuse.lxcfs
+cgroup memory  ?          /sys/memory.max permission denied
+
+The CPU counts and the memory match the limits: no. For a limit of 1 and 512 MiB, programs should see 1 CPU and 512 MiB, but
+  /proc/meminfo reports 24105 MiB, the memory limit is 512 MiB
+`)
 }
 
 func TestViewCommand(t *testing.T) {

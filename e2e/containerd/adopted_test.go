@@ -99,7 +99,7 @@ func TestAdoptedWithoutView(t *testing.T) {
 	}
 	web = must[*container](t)(p.run("web", 1000, 1000, true))
 	l.noted()
-	web.seesAs("full", "")
+	web.seesAs("cpu", "") // the container has no memory limit
 	web.sees()
 	metrics.wants(of("candor_container_view_mismatch", web, "sensitive"), 0)
 }

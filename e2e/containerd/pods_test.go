@@ -26,6 +26,7 @@ type pod struct {
 	limit  hybrid.Milli // of its group; 0: none
 	slice  string       // path of its group where systemd has made it; "": the client has
 	image  string       // of its containers; "": busybox
+	memory int64        // limit of its next containers in bytes; 0: none
 }
 
 // A container is a container of a pod.
@@ -108,7 +109,7 @@ func (p *pod) run(name string, limit, request hybrid.Milli, sensitive bool, comm
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	asked := resources(limit, request)
-	asked.CpusetCpus = p.cpuset
+	asked.CpusetCpus, asked.MemoryLimitInBytes = p.cpuset, p.memory
 	r, err := p.cri.CreateContainer(ctx, &cri.CreateContainerRequest{
 		PodSandboxId: p.id, SandboxConfig: p.config,
 		Config: &cri.ContainerConfig{
@@ -176,6 +177,14 @@ func (c *container) resize(limit hybrid.Milli) error {
 	}
 	c.limit, c.request = limit, request
 	return c.pod.setLimit(after)
+}
+
+// resizeMemory changes the memory limit of a container in place, without a change of its CPUs.
+func (c *container) resizeMemory(limit int64) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_, err := c.cri.UpdateContainerResources(ctx, &cri.UpdateContainerResourcesRequest{ContainerId: c.id, Linux: &cri.LinuxContainerResources{MemoryLimitInBytes: limit}})
+	return err
 }
 
 // setLimit writes the quota of the pod's group.

@@ -35,7 +35,7 @@ var (
 	// machine.
 	guestOnlyTestsV1 = suite{{dir: "e2e/hostile", run: "^TestHostileExclusiveGroup$"}}
 	// systemdTests run in a guest in which systemd creates the groups.
-	systemdTests = suite{{dir: "cgroup", skip: boundTests}, {dir: "host", run: "^TestGiveBackSystemd$"}, {dir: "cmd/candor/internal/setup"}, {dir: "e2e", run: "^(TestRunWithSystemd|TestUnit|TestUnitsRights)$"}}
+	systemdTests = suite{{dir: "cgroup", skip: boundTests}, {dir: "host", run: "^TestGiveBackSystemd$"}, {dir: "cmd/candor/internal/setup"}, {dir: "e2e", run: "^(TestRunWithSystemd|TestUnit|TestUnitsRights|TestViewUnit)$"}}
 )
 
 // foreignGroupTests are the attacks by groups of other programs, which differ between cgroup v1 and v2.

@@ -20,6 +20,7 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/kube"
 	"github.com/candor-project/candor/metrics"
+	"github.com/candor-project/candor/spec"
 )
 
 // A Config is the administrator's configuration of a node.
@@ -35,6 +36,17 @@ type Config struct {
 	Publish     bool                     // publish the node's report to the API server
 	Node        kube.Settings            // defaults for all containers of the node
 	Namespaces  map[string]kube.Settings // defaults for the containers of a namespace, by namespace
+
+	// ForbiddenViews has the views that containers do not get, by namespace. The entry "*" is for namespaces without an entry.
+	ForbiddenViews map[string][]spec.View
+}
+
+// forbiddenViews returns the views that containers in a namespace do not get.
+func (c *Config) forbiddenViews(namespace string) []spec.View {
+	if views, ok := c.ForbiddenViews[namespace]; ok {
+		return views
+	}
+	return c.ForbiddenViews["*"]
 }
 
 // ErrBadConfig means that the configuration is invalid.
@@ -120,6 +132,7 @@ func parseConfig(data []byte) (*Config, error) {
 		"node":            func(n *yaml.Node) error { return c.setNode(n) },
 		"defaults":        func(n *yaml.Node) (err error) { c.Node, err = settings(n); return err },
 		"namespaces":      func(n *yaml.Node) error { return c.setNamespaces(n) },
+		"forbiddenViews":  func(n *yaml.Node) error { return c.setForbiddenViews(n) },
 	}
 	if err := each(doc.Content[0], fields); err != nil {
 		return nil, err
@@ -287,6 +300,28 @@ func (c *Config) setNamespaces(node *yaml.Node) error {
 		s, err := settings(value)
 		c.Namespaces[key.Value] = s
 		return err
+	})
+}
+
+func (c *Config) setForbiddenViews(node *yaml.Node) error {
+	c.ForbiddenViews = map[string][]spec.View{}
+	return pairs(node, func(key, list *yaml.Node) error {
+		if list.Kind != yaml.SequenceNode {
+			return errorAt(list, "must be a list of views, as in [full+stat]")
+		}
+		views := []spec.View{}
+		for _, item := range list.Content {
+			var v spec.View
+			if err := value(&v, item, spec.ParseView); err != nil {
+				return err
+			}
+			views = append(views, v)
+		}
+		if slices.Contains(views, spec.ViewCPU.Avoid(views)) && len(views) > 0 {
+			return errorAt(list, "all views are forbidden: must leave one of %s", strings.Join(spec.ViewWords, ", "))
+		}
+		c.ForbiddenViews[key.Value] = views
+		return nil
 	})
 }
 

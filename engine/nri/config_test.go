@@ -2,6 +2,7 @@ package nri
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,12 +38,18 @@ namespaces:
   spark: {class: sensitive, on-resize: "signal:HUP"}
   kube-system:
     preserve: true
+forbiddenViews:
+  "*": [full+stat]
+  spark: []
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.StateDir != "/run/candor-lab" || c.Reserved.String() != "0-1" || *c.MinShared != 250 || c.RepairEvery != 20*time.Second || c.HeadStart {
 		t.Errorf("got %+v", c)
+	}
+	if got := fmt.Sprint(c.forbiddenViews("spark"), c.forbiddenViews("default")); got != "[] [full+stat]" {
+		t.Errorf("forbidden views: %s", got)
 	}
 	if *c.Node.Policy != hybrid.BestEffort || *c.Namespaces["spark"].Class != hybrid.Sensitive || !*c.Namespaces["kube-system"].Preserve {
 		t.Errorf("got %+v", c)
@@ -87,7 +94,7 @@ func TestBadConfigNamesFileAndLine(t *testing.T) {
 		{"version: 2\n", `nri.yaml:1: version "2": must be 1`},
 		{"version: 1\nversion: 1\n", `nri.yaml:2: "version": must appear once`},
 		{"version: 1\nmetricsWebConfig: web.yml\n", `nri.yaml:2: metricsWebConfig "web.yml": must be an absolute path, such as /etc/candor/web-config.yml`},
-		{"version: 1\nnodes: {}\n", `nri.yaml:2: unknown field "nodes": must be one of defaults, headStart, metrics, metricsWebConfig, namespaces,`},
+		{"version: 1\nnodes: {}\n", `nri.yaml:2: unknown field "nodes": must be one of defaults, forbiddenViews, headStart, metrics, metricsWebConfig, namespaces,`},
 		{"version: 1\nnode:\n  reserved: 3-1\n", "nri.yaml:3: "},
 		{"version: 1\nnode:\n  reserve: 3\n", `nri.yaml:3: unknown field "reserve": must be one of minShared, reserved`},
 		{"version: 1\nnode:\n  minShared: half\n", "nri.yaml:3: CPU amount \"half\""},
@@ -99,6 +106,9 @@ func TestBadConfigNamesFileAndLine(t *testing.T) {
 		{"version: 1\ndefaults:\n  class: sensitve\n", "nri.yaml:3: class \"sensitve\": must be one of sensitive, flexible"},
 		{"version: 1\nnamespaces:\n  a:\n    klass: flexible\n", "nri.yaml:4: unknown setting \"klass\""},
 		{"version: 1\ndefaults: {on-resize: \"exec:rm\"}\n", "cannot run commands"},
+		{"version: 1\nforbiddenViews:\n  a: full\n", "nri.yaml:3: must be a list of views"},
+		{"version: 1\nforbiddenViews:\n  a: [all]\n", "nri.yaml:3: view \"all\": must be affinity, cpu, full or full+stat"},
+		{"version: 1\nforbiddenViews: {a: [cpu, full, affinity, full+stat]}\n", "nri.yaml:2: all views are forbidden: must leave one of affinity, cpu, full, full+stat"},
 		{"version: [1\n", "nri.yaml:"},
 		{"version: 1\n\tdefaults: {}\n", "nri.yaml:2: "},
 		{"- version\n", "nri.yaml:1: must be fields"},

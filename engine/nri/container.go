@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,12 +29,14 @@ type Pod struct {
 // A Container describes a container, with the resources of its request in the runtime's units.
 type Container struct {
 	Name   string
-	Env    []string // NAME=VALUE
-	Cgroup string   // linux.cgroupsPath in its OCI specification
-	CPU             // the request
-	CPUs   string   // cpuset in the runtime's record; from another program, unless Planned
-	PID    int      // first process; 0: there is none yet
-	Now    CPU      // present settings of an existing container in the runtime's record
+	Env    []string            // NAME=VALUE
+	Cgroup string              // linux.cgroupsPath in its OCI specification
+	CPU                        // the request
+	Mounts []string            // paths in the container at which something is mounted
+	CPUs   string              // cpuset in the runtime's record; from another program, unless Planned
+	Memory *host.MemoryRequest // nil: no limit
+	PID    int                 // first process; 0: there is none yet
+	Now    CPU                 // present settings of an existing container in the runtime's record
 	// Planned reports that Candor has planned the container, so that the CPUs in the runtime's record are from Candor.
 	Planned bool
 }
@@ -74,7 +77,11 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 	a.Mems = a.Topology == hybrid.SingleNUMA && a.Class == hybrid.Sensitive && a.Policy == hybrid.Strict
 	a.Period = spec.ValueOr(s.Period, time.Duration(cmp.Or(ctr.Period, bandwidth.DefaultPeriod.Microseconds()))*time.Microsecond)
 	a.OnResize = spec.ValueOr(s.OnResize, "none")
-	a.View = spec.ValueOr(s.View, spec.DefaultView(a.Class))
+	a.View = viewOf(c, p, &s, a.Class)
+	a.Memory = ctr.Memory
+	if !ctr.Planned { // the mounts of a planned container include those of Candor
+		a.View = host.ViewBeside(a.View, ctr.mounts)
+	}
 	a.Helpers = spec.ValueOr(s.Helpers, spec.HelpersShow)
 	a.Limit, a.Guarantee = amounts(a.Class, &ctr.CPU)
 	if a.Limit != 0 { // without a limit there is no quota for a burst
@@ -83,6 +90,14 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 	}
 	return a, why, false, a.Check()
 }
+
+// viewOf returns the view of a container's settings, without the views that its namespace forbids.
+func viewOf(c *Config, p *Pod, s *kube.Settings, class hybrid.Class) spec.View {
+	return spec.ValueOr(s.View, spec.DefaultView(class)).Avoid(c.forbiddenViews(p.Namespace))
+}
+
+// mounts reports whether the container has a mount at a path.
+func (c *Container) mounts(path string) bool { return slices.Contains(c.Mounts, path) }
 
 // quotaOf returns the CPU time per period that corresponds to a container's limit.
 func quotaOf(a *host.Allocation) time.Duration {

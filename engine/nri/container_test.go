@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containerd/nri/pkg/api"
 	"pgregory.net/rapid"
 
 	"github.com/candor-project/candor/cgroup"
@@ -145,5 +146,66 @@ func TestReplyRefusesEmptyCpuset(t *testing.T) {
 	e := &Engine{}
 	if r, err := e.reply(&host.Grant{}); err == nil {
 		t.Errorf("got %+v, want an error", r)
+	}
+}
+
+// TestViewOfAllocation: the view of a container follows its settings, unless its namespace forbids the view or another program
+// mounts a file in its place.
+func TestViewOfAllocation(t *testing.T) {
+	c, err := LoadConfig(write(t, "version: 1\ndefaults: {view: full+stat}\nforbiddenViews: {default: [full], \"*\": [full+stat, full]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, namespace, annotation, mount string
+		planned                            bool
+		want                               spec.View
+	}{
+		{"the default of the node", "default", "", "", false, spec.ViewFullStat},
+		{"a forbidden annotation", "default", "full", "", false, spec.ViewCPU},
+		{"a permitted annotation", "default", "affinity", "", false, spec.ViewAffinity},
+		{"a forbidden default", "spark", "", "", false, spec.ViewCPU},
+		{"LXCFS", "default", "", "/proc/meminfo", false, spec.ViewCPUStat},
+		{"the mounts of Candor", "default", "", "/proc/meminfo", true, spec.ViewFullStat},
+		{"another mount", "default", "", "/proc/uptime", false, spec.ViewFullStat},
+	} {
+		annotations := map[string]string{}
+		if test.annotation != "" {
+			annotations["candor.dev/view"] = test.annotation
+		}
+		p, ctr := podAndContainer(annotations, CPU{100000, 100000, 1024})
+		p.Namespace, ctr.Mounts, ctr.Planned = test.namespace, []string{test.mount}, test.planned
+		if a, _, _, err := allocation(c, p, ctr); err != nil || a.View != test.want {
+			t.Errorf("%s: view %s, %v; want %s", test.name, a.View, err, test.want)
+		}
+	}
+}
+
+// TestMemoryOfContainer: the memory limit of the runtime is the request, and the files of cgroup v2 take precedence.
+func TestMemoryOfContainer(t *testing.T) {
+	const none = cgroup.NoMemoryLimit
+	for name, test := range map[string]struct {
+		limit, swap int64
+		unified     map[string]string
+		want        *cgroup.MemoryLimits
+	}{
+		"no limit":        {0, 0, nil, nil},
+		"unlimited":       {-1, -1, nil, nil},
+		"limit":           {100, 0, nil, &cgroup.MemoryLimits{Memory: 100, Swap: none}},
+		"no swap":         {100, 100, nil, &cgroup.MemoryLimits{Memory: 100, Swap: 0}},
+		"the kubelet's":   {100, 100, map[string]string{"memory.high": "90", "memory.min": "50"}, &cgroup.MemoryLimits{Memory: 90, Swap: 0}},
+		"a higher high":   {100, 100, map[string]string{"memory.high": "110"}, &cgroup.MemoryLimits{Memory: 100, Swap: 0}},
+		"swap of v2":      {100, 0, map[string]string{"memory.swap.max": "7"}, &cgroup.MemoryLimits{Memory: 100, Swap: 7}},
+		"not a number":    {100, 0, map[string]string{"memory.high": "-1", "memory.max": "1e3"}, &cgroup.MemoryLimits{Memory: 100, Swap: none}},
+		"removed by v2":   {100, 0, map[string]string{"memory.max": "max"}, nil},
+		"hostile numbers": {1<<63 - 1, 1<<63 - 1, map[string]string{"memory.high": "9223372036854775808"}, nil},
+	} {
+		c := &api.Container{Linux: &api.LinuxContainer{Resources: &api.LinuxResources{
+			Memory: &api.LinuxMemory{Limit: api.Int64(test.limit), Swap: api.Int64(test.swap)}, Unified: test.unified,
+		}}}
+		got := containerOf(c).Memory
+		if (got == nil) != (test.want == nil) || got != nil && got.MemoryLimits != *test.want {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+		}
 	}
 }

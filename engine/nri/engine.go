@@ -13,6 +13,7 @@ import (
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/errline"
+	"github.com/candor-project/candor/kube"
 	"github.com/candor-project/candor/metrics"
 	"github.com/candor-project/candor/spec"
 )
@@ -86,6 +87,7 @@ func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, erro
 	if a.Class == hybrid.Sensitive {
 		a.Hint = e.hint(p, ctr)
 	}
+	e.logView(p, ctr, &a)
 	a.EngineRequest = &host.EngineRequest{QuotaUs: ctr.Quota, PeriodUs: ctr.Period, Shares: ctr.Shares}
 	g, err := e.host.Admit(ctx, a, milliOf(p.Shares))
 	if err != nil {
@@ -96,6 +98,23 @@ func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, erro
 	r, err := e.reply(g)
 	r.Env = environment(e.config.Load(), p, ctr, g)
 	return r, err
+}
+
+// logView logs why the view of a container is not the view that its settings select.
+func (e *Engine) logView(p *Pod, ctr *Container, a *host.Allocation) {
+	c := e.config.Load()
+	said, err := kube.Parse(p.Annotations)
+	if err != nil {
+		return
+	}
+	s := kube.Resolve(said, ctr.Name, c.Namespaces[p.Namespace], c.Node)
+	selected, permitted := spec.ValueOr(s.View, spec.DefaultView(a.Class)), viewOf(c, p, &s, a.Class)
+	switch {
+	case selected != permitted:
+		e.log.Info("the configuration forbids the view in its namespace", "container", a.Engine.Name, "id", a.ID, "selected", selected, "view", a.View)
+	case permitted != a.View:
+		e.log.Info("another program mounts files in its /proc, which stay", "container", a.Engine.Name, "id", a.ID, "selected", selected, "view", a.View)
+	}
 }
 
 // refused returns the error about a container that the engine refuses. Like the log, it has the container's whole name. The

@@ -3,11 +3,13 @@ package nri
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
 
+	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/view"
 )
 
@@ -161,6 +163,11 @@ func containerOf(c *api.Container) *Container {
 	ctr := &Container{Name: c.GetName(), Env: c.GetEnv(), Cgroup: c.GetLinux().GetCgroupsPath(), PID: int(c.GetPid())}
 	ctr.CPU = cpuOf(c.GetLinux().GetResources().GetCpu())
 	ctr.CPUs = c.GetLinux().GetResources().GetCpu().GetCpus()
+	resources := c.GetLinux().GetResources()
+	ctr.Memory = host.NewMemoryRequest(resources.GetMemory().GetLimit().GetValue(), resources.GetMemory().GetSwap().GetValue(), resources.GetUnified())
+	for _, m := range c.GetMounts() {
+		ctr.Mounts = append(ctr.Mounts, filepath.Clean(m.GetDestination()))
+	}
 	return ctr
 }
 

@@ -159,7 +159,7 @@ func TestCreateIgnoresRecordedRequest(t *testing.T) {
 	c := l.container("app", "app1", 50000)
 	c.Annotations = map[string]string{askedKey: "10000/100000/102"}
 	l.create(pod, c)
-	if g := l.grant(pod, c); g == nil || g.Limit != 500 || g.View != spec.ViewFull {
-		t.Errorf("got grant %+v, want limit 500m and a full view", g)
+	if g := l.grant(pod, c); g == nil || g.Limit != 500 || g.View != spec.ViewCPU {
+		t.Errorf("got grant %+v, want limit 500m and the view of CPUs", g)
 	}
 }

@@ -37,18 +37,23 @@ func (e *Engine) reply(g *host.Grant) (Reply, error) {
 		}
 		r.Mems = mems.String()
 	}
-	if g.View == spec.ViewFull {
-		r.Binds = view.Binds(e.host.ViewDir(g.ID))
+	if g.View.HasFiles() {
+		dir := e.host.ViewDir(g.ID)
+		r.Binds = append(view.Binds(dir), view.LiveBinds(dir, host.LiveParts(g))...)
 	}
 	return r, nil
 }
 
-// environment returns the variables of package view with the CPU count, if the pod or the configuration enables them. It omits
-// variables that the container itself sets.
+// environment returns the variables of package view with the CPU count and the memory limit, if the pod or the configuration
+// enables them. It omits variables that the container itself sets.
 func environment(c *Config, p *Pod, ctr *Container, g *host.Grant) []string {
 	said, err := kube.Parse(p.Annotations)
 	if err != nil || !spec.ValueOr(kube.Resolve(said, ctr.Name, c.Namespaces[p.Namespace], c.Node).Env, false) {
 		return nil
 	}
-	return view.Env(ctr.Env, g.VisibleCPUs())[len(ctr.Env):]
+	environ := view.Env(ctr.Env, g.VisibleCPUs())
+	if ctr.Memory != nil {
+		environ = view.MemoryEnv(environ, ctr.Memory.Memory)
+	}
+	return environ[len(ctr.Env):]
 }

@@ -82,6 +82,26 @@ func (a *amount) overrule(unified map[string]string) (err error) {
 	return err
 }
 
+// memoryIn reads the memory limits from linux.resources: memory, and unified, which takes precedence. It returns nil if there is
+// no limit.
+func memoryIn(resources object) (*host.MemoryRequest, error) {
+	memory, err := resources.inner("memory")
+	if err != nil {
+		return nil, fmt.Errorf("linux.resources.%w", err)
+	}
+	var limit, both int64 // both is the limit of memory and swap together
+	for key, into := range map[string]*int64{"limit": &limit, "swap": &both} {
+		if err := memory.get(key, into); err != nil {
+			return nil, fmt.Errorf("linux.resources.memory.%w", err)
+		}
+	}
+	var unified map[string]string
+	if err := resources.get("unified", &unified); err != nil {
+		return nil, fmt.Errorf("linux.resources.%w", err)
+	}
+	return host.NewMemoryRequest(limit, both, unified), nil
+}
+
 // weightOf returns cpu.shares as text for a warning, or "" for a value that engines give every container.
 func weightOf(shares string) string {
 	if slices.Contains([]string{"", "0", "2", "1024"}, shares) {

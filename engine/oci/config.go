@@ -103,6 +103,12 @@ func (c *config) mounted(at string) bool {
 	return found
 }
 
+// hasMount reports whether the configuration mounts something at a path.
+func (c *config) hasMount(at string) bool {
+	var mounts []mount
+	return c.all.get("mounts", &mounts) == nil && slices.ContainsFunc(mounts, func(m mount) bool { return filepath.Clean(m.Destination) == at })
+}
+
 // add appends values to the array in a field.
 func add(o object, key string, values ...any) error {
 	var array []json.RawMessage

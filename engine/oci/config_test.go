@@ -3,11 +3,15 @@ package oci
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
@@ -20,7 +24,7 @@ const given = `{"ociVersion":"1.2.0","future":{"a":[1,2.50,1e3],"b":"<&>\u2028"}
 "hooks":{"createRuntime":[{"path":"/first"}],"future":true},
 "mounts":[{"destination":"/proc","type":"proc","future":1},{"destination":"/sys/","type":"sysfs"}],
 "annotations":{"a":"b"},
-"linux":{"cgroupsPath":"/docker/abc","future":null,"resources":{"memory":{"limit":7},"unified":{"cpu.weight":"1","memory.high":"9"},"cpu":{"quota":150000,"period":100000,"burst":5,"future":9}}}}`
+"linux":{"cgroupsPath":"/docker/abc","future":null,"maskedPaths":["/proc/kcore","/proc/meminfo"],"readonlyPaths":["/proc/sys"],"resources":{"memory":{"limit":7},"unified":{"cpu.weight":"1","memory.high":"9"},"cpu":{"quota":150000,"period":100000,"burst":5,"future":9}}}}`
 
 // grantOf returns a grant with a limit and a list of CPUs.
 func grantOf(limit hybrid.Milli, cpus string) *host.Grant {
@@ -56,7 +60,7 @@ func TestApply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = c.apply(edit{grantOf(1500, "3,7"), "/candor/abc", "/run/v", "1", true, hooks{hook{Path: "/candor"}, hook{Path: "/candor2"}}})
+	err = c.apply(edit{grant: grantOf(1500, "3,7"), groupPath: "/candor/abc", viewDir: "/run/v", mems: "1", env: true, hooks: hooks{hook{Path: "/candor"}, hook{Path: "/candor2"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +71,7 @@ func TestApply(t *testing.T) {
 	first := string(text)
 	was, is := parsed(t, given), parsed(t, first)
 	for _, path := range []string{"ociVersion", "future", "process args", "process future", "hooks future", "annotations a",
-		"linux future", "linux resources memory", "linux resources cpu future"} {
+		"linux future", "linux maskedPaths", "linux readonlyPaths", "linux resources memory", "linux resources cpu future"} {
 		if !reflect.DeepEqual(at(was, path), at(is, path)) {
 			t.Errorf("%s: %v became %v", path, at(was, path), at(is, path))
 		}
@@ -88,8 +92,61 @@ func TestApply(t *testing.T) {
 			t.Errorf("%s:\n%s, want\n%s", path, got, want)
 		}
 	}
-	if mounts := at(is, "mounts").([]any); len(mounts) != 4 || at(mounts[3].(map[string]any), "destination") != "/proc/cpuinfo" {
-		t.Errorf("mounts: %v", mounts)
+	targets := func(config map[string]any) (all []string) {
+		for _, m := range at(config, "mounts").([]any) {
+			all = append(all, at(m.(map[string]any), "destination").(string))
+		}
+		return all
+	}
+	live := slices.DeleteFunc([]string{"/proc/meminfo", "/proc/swaps"}, func(path string) bool { _, err := os.Stat(path); return err != nil })
+	rest := []string{"/proc", "/sys/", "/sys/devices/system/cpu/online", "/proc/cpuinfo"}
+	if got := targets(is); !slices.Equal(got, append(rest, live...)) {
+		t.Errorf("mounts: %v", got)
+	}
+	if c, err = parseConfig([]byte(given)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.apply(edit{grant: grantOf(1500, "3,7"), viewDir: "/run/v", withoutLive: true}); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = encode(c.all); err != nil {
+		t.Fatal(err)
+	}
+	if got := targets(parsed(t, string(text))); !slices.Equal(got, rest) {
+		t.Errorf("without the live files: %v", got)
+	}
+}
+
+// TestBlamesLiveView: an error of the runtime that names a file of the view lets the container start without the file.
+func TestBlamesLiveView(t *testing.T) {
+	g := grantOf(1500, "3,7")
+	log := filepath.Join(t.TempDir(), "log.json")
+	for text, want := range map[string]bool{
+		`{"level":"error","msg":"cannot mount \"/run/v/meminfo\" to rootfs at \"/proc/meminfo\": \"/proc/meminfo\" cannot be mounted because it is inside /proc"}`: true,
+		`{"level":"error","msg":"exec: \"web\": executable file not found in $PATH"}`:                                                                              false,
+		"": false,
+	} {
+		if err := os.WriteFile(log, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c := Call{Log: log}
+		if got := c.blamesLiveView(g); got != want {
+			t.Errorf("%q: %t", text, got)
+		}
+	}
+	for _, file := range []string{"", filepath.Join(log, "none"), "/dev/zero"} {
+		c := Call{Log: file}
+		if c.blamesLiveView(g) {
+			t.Errorf("log file %q", file)
+		}
+	}
+	g.View = spec.ViewCPU
+	if err := os.WriteFile(log, []byte("/proc/meminfo"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := Call{Log: log}
+	if c.blamesLiveView(g) {
+		t.Error("a view without live files")
 	}
 }
 
@@ -301,4 +358,43 @@ func FuzzConfig(f *testing.F) {
 			t.Errorf("%q became %q: %v", text, out, err)
 		}
 	})
+}
+
+// TestMemoryIn: the limits of a configuration, of which unified takes precedence.
+func TestMemoryIn(t *testing.T) {
+	const none = cgroup.NoMemoryLimit
+	for text, want := range map[string]*cgroup.MemoryLimits{
+		`{}`:                                  nil,
+		`{"memory":{}}`:                       nil,
+		`{"memory":{"limit":-1}}`:             nil,
+		`{"memory":{"limit":0}}`:              nil,
+		`{"memory":{"limit":100}}`:            {Memory: 100, Swap: none},
+		`{"memory":{"reservation":5}}`:        nil,
+		`{"memory":{"limit":100,"swap":150}}`: {Memory: 100, Swap: 50},
+		`{"memory":{"limit":100,"swap":-1}}`:  {Memory: 100, Swap: none},
+		`{"memory":{"limit":100,"swap":90}}`:  {Memory: 100, Swap: 0},
+		`{"memory":{"limit":100},"unified":{"memory.max":"80","memory.swap.max":"7"}}`:    {Memory: 80, Swap: 7},
+		`{"memory":{"limit":100},"unified":{"memory.max":"max"}}`:                         nil,
+		`{"memory":{"limit":100},"unified":{"memory.high":"60","memory.swap.max":"max"}}`: {Memory: 60, Swap: none},
+		`{"unified":{"memory.max":"x","memory.high":"-5"}}`:                               nil,
+		`{"unified":{"memory.high":"40\n"}}`:                                              {Memory: 40, Swap: none},
+	} {
+		var resources object
+		if err := json.Unmarshal([]byte(text), &resources); err != nil {
+			t.Fatal(err)
+		}
+		got, err := memoryIn(resources)
+		if err != nil || (got == nil) != (want == nil) || got != nil && got.MemoryLimits != *want {
+			t.Errorf("%s: %+v, %v; want %+v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{`{"memory":5}`, `{"memory":{"limit":"x"}}`, `{"memory":{"limit":1e30}}`, `{"unified":[]}`} {
+		var resources object
+		if err := json.Unmarshal([]byte(text), &resources); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := memoryIn(resources); err == nil || !strings.Contains(err.Error(), "linux.resources.") {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
 
@@ -13,9 +12,12 @@ type edit struct {
 	grant     *host.Grant // nil: only add the hooks
 	groupPath string
 	viewDir   string
-	mems      string // memory nodes; "": any
-	env       bool   // set environment variables with the CPU count
+	mems      string              // memory nodes; "": any
+	env       bool                // set environment variables with the CPU count and the memory
+	memory    *host.MemoryRequest // nil: no limit
 	hooks     hooks
+
+	withoutLive bool // do not mount the live files of the view
 }
 
 // hooks are two commands that the real runtime calls. It calls started when the cgroup exists, before the program runs. It
@@ -59,13 +61,17 @@ func (c *config) apply(e edit) error {
 	c.linux.set("resources", c.resources)
 	c.linux.set("cgroupsPath", e.groupPath)
 	c.all.set("linux", c.linux)
-	if e.grant.View == spec.ViewFull {
-		if err := c.mountView(e.viewDir); err != nil {
+	if e.grant.View.HasFiles() {
+		parts := host.LiveParts(e.grant)
+		if e.withoutLive {
+			parts = view.LiveParts{}
+		}
+		if err := c.mountView(e.viewDir, parts); err != nil {
 			return err
 		}
 	}
 	if e.env {
-		return c.setEnv(e.grant.VisibleCPUs())
+		return c.setEnv(e.grant.VisibleCPUs(), e.memory)
 	}
 	return nil
 }
@@ -101,9 +107,9 @@ func sharesOf(g *host.Grant) int64 {
 }
 
 // mountView mounts the view's files over the container's own.
-func (c *config) mountView(dir string) error {
+func (c *config) mountView(dir string, parts view.LiveParts) error {
 	var mounts []any
-	for _, bind := range view.Binds(dir) {
+	for _, bind := range append(view.Binds(dir), view.LiveBinds(dir, parts)...) {
 		if c.mounted(bind.Filesystem) {
 			mounts = append(mounts, mount{bind.Target, "bind", bind.Source, []string{"bind", "ro", "nosuid", "nodev", "noexec", "private"}})
 		}
@@ -111,14 +117,18 @@ func (c *config) mountView(dir string) error {
 	return add(c.all, "mounts", mounts...)
 }
 
-// setEnv adds the variables with the CPU count.
-func (c *config) setEnv(cpus int) error {
+// setEnv adds the variables with the CPU count and, with a memory limit, the memory.
+func (c *config) setEnv(cpus int, memory *host.MemoryRequest) error {
 	process, err := c.all.inner("process")
 	if err != nil {
 		return err
 	}
 	var added []any
-	for _, entry := range view.Env(c.environ, cpus)[len(c.environ):] {
+	environ := view.Env(c.environ, cpus)
+	if memory != nil {
+		environ = view.MemoryEnv(environ, memory.Memory)
+	}
+	for _, entry := range environ[len(c.environ):] {
 		added = append(added, entry)
 	}
 	if err := add(process, "env", added...); err != nil {

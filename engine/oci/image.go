@@ -42,7 +42,7 @@ func (image *settings) refused(user *settings, has *amount, byName hybrid.Class)
 		"class":    user.Class == nil && byName == hybrid.Flexible && spec.ValueOr(image.Class, byName) == hybrid.Sensitive,
 		"topology": user.Topology == nil && takesCPUsByTopology(spec.ValueOr(image.Topology, hybrid.Prefer), class),
 		"movable":  user.Movable == nil && !spec.ValueOr(image.Movable, true),
-		"view":     user.View == nil && class == hybrid.Flexible && spec.ValueOr(image.View, spec.ViewAffinity) == spec.ViewFull, // another container's start rewrites the view
+		"view":     user.View == nil && class == hybrid.Flexible && spec.ValueOr(image.View, spec.ViewAffinity).HasFiles(), // another container's start rewrites the view
 		"burst":    user.Burst == nil && spec.ValueOr(image.Burst, spec.Burst{}) != spec.Burst{},
 		"period":   user.Period == nil && image.Period != nil && !has.mayHavePeriod(image),
 	} {

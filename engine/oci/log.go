@@ -1,11 +1,13 @@
 package oci
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -13,6 +15,8 @@ import (
 
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/view"
 )
 
 // openLog opens the log file of the engine. Without a file, or if it is not writable, messages are discarded. If the file is a
@@ -68,6 +72,18 @@ func (c *Call) warn(err error) {
 	if err != nil && !errors.As(err, &refusal) && !errors.Is(err, host.ErrPopulated) {
 		c.logger().Warn(lineOf(err))
 	}
+}
+
+// blamesLiveView reports whether the real runtime has written an error with the path of a live file of a container's view to the
+// log file of the engine. A runtime can forbid mounts over files in /proc: runc and crun permit those of a view.
+func (c *Call) blamesLiveView(g *host.Grant) bool {
+	binds := view.LiveBinds("", host.LiveParts(g))
+	if c.Log == "" || len(binds) == 0 {
+		return false
+	}
+	const maxLog = 1 << 20
+	text, err := fileio.Read(c.Log, maxLog)
+	return err == nil && slices.ContainsFunc(binds, func(b view.Bind) bool { return bytes.Contains(text, []byte(b.Target)) })
 }
 
 // warnWeight reports that a container does not get its requested weight: on a fractional CPU, that weight would change the CPU

@@ -109,12 +109,29 @@ func (w *Wrapper) place(c *Call, real string, cfg *config, a request) (code int,
 	if err != nil {
 		return 0, errline.Named(c.displayName(cfg), err)
 	}
-	if code, err = own.make(c, real); err != nil || code != 0 {
+	code, err = own.make(c, real)
+	if err != nil || code != 0 {
 		c.warn(errline.Join(own.remove(), h.ReleaseOwn(ctx, a.ID, true)))
+		if err == nil && !a.withoutLive && c.blamesLiveView(g) {
+			refused := fmt.Errorf("the runtime refuses files of the view %s; the container starts with the view %s", g.View, spec.ViewCPU)
+			c.warn(errline.Named(c.displayName(cfg), refused))
+			return w.placeWithoutLive(c, real, a)
+		}
 		return code, err
 	}
 	c.warn(c.placeHelper(ctx, h, g))
 	return 0, nil
+}
+
+// placeWithoutLive places a container again, without the live files of its view, which the real runtime has refused. The grant is
+// a new one, because the real runtime calls the hook for the end of a container that it cannot create.
+func (w *Wrapper) placeWithoutLive(c *Call, real string, a request) (code int, err error) {
+	cfg, err := loadConfig(c.bundle(), c.config())
+	if err != nil {
+		return 0, errline.Named(c.Name(), err)
+	}
+	a.withoutLive = true
+	return w.place(c, real, cfg, a)
 }
 
 // requestOf reads the request of a container. ours is false for a container that Candor
@@ -137,6 +154,11 @@ func (w *Wrapper) requestOf(c *Call, cfg *config) (a request, ours bool, err err
 	a.Allocation, err = wish.allocation(c.Name(), cfg, w.Class)
 	a.env, a.systemd, a.weight = spec.ValueOr(wish.Env, false), c.Systemd, has.Weight
 	a.EngineRequest = has.engineRequest()
+	if beside := host.ViewBeside(a.View, cfg.hasMount); err == nil && beside != a.View {
+		err := fmt.Errorf("view %s instead of %s: Candor leaves files alone that are mounted in /proc", beside, a.View)
+		c.warn(errline.Named(c.displayName(cfg), err))
+		a.View = beside
+	}
 	if err == nil {
 		a.Engine, err = chosenGroup(cfg.groupPath)
 		a.Engine.Name = c.engineName(cfg)
@@ -151,11 +173,13 @@ type request struct {
 	env     bool   // also set environment variables with the CPU count
 	systemd bool   // the engine uses the cgroup driver systemd
 	weight  string // weight that the user has requested, for a warning; Candor sets another weight
+
+	withoutLive bool // do not mount the live files of the view
 }
 
 // grant allocates the CPUs and writes the edited configuration. On an error nothing has changed.
 func (w *Wrapper) grant(ctx context.Context, h *host.Host, a request, cfg *config, own bundle) (*host.Grant, error) {
-	e := edit{groupPath: cfg.groupPath, viewDir: h.ViewDir(a.ID), env: a.env, hooks: w.hooks(started, a.ID)}
+	e := edit{groupPath: cfg.groupPath, viewDir: h.ViewDir(a.ID), withoutLive: a.withoutLive, env: a.env, memory: a.Memory, hooks: w.hooks(started, a.ID)}
 	var err error
 	if a.Engine.Cgroup == "" {
 		e.groupPath, e.grant, err = ownGroup(ctx, h, a, cfg)

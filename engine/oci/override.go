@@ -145,7 +145,12 @@ func (b *Override) create(w *Wrapper, c *Call, real string, cfg *config) (code i
 	if err := b.Save(); err != nil {
 		return 0, errline.Named(c.Name(), err)
 	}
-	return b.wrapper(w).place(c.withoutSystemd(), real, cfg, request{Allocation: host.Allocation{Request: b.Request, Spec: b.Spec}})
+	memory, err := memoryIn(cfg.resources)
+	if err != nil {
+		return 0, errline.Named(c.Name(), err)
+	}
+	a := host.Allocation{Request: b.Request, Spec: b.Spec, Memory: memory}
+	return b.wrapper(w).place(c.withoutSystemd(), real, cfg, request{Allocation: a})
 }
 
 // withoutSystemd returns the command line without the option for the systemd cgroup driver. Later commands need no change,

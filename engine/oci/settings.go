@@ -114,6 +114,9 @@ func (w *settings) allocation(name string, c *config, byName hybrid.Class) (host
 	a.Immovable = !spec.ValueOr(w.Movable, true)
 	a.OnResize = spec.ValueOr(w.OnResize, "none")
 	a.View = spec.ValueOr(w.View, spec.DefaultView(a.Class))
+	if a.Memory, err = memoryIn(c.resources); err != nil {
+		return a, err
+	}
 	a.Helpers = spec.ValueOr(w.Helpers, spec.HelpersShow)
 	if len(c.args) > 0 {
 		a.Command = state.ProgramName(c.args[0])

@@ -48,6 +48,7 @@ func (w *Wrapper) update(c *Call, real string) (code int, err error) {
 		return code, err
 	}
 	c.warn(h.UpdateEngineRequest(ctx, before.ID, u.change))
+	c.warn(h.RewriteMemory(before)) // the update can change the memory limit
 	if after != before {
 		_, err := h.Notify(ctx, after, io.Discard, io.Discard)
 		c.warn(err)

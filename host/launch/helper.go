@@ -23,6 +23,7 @@ import (
 type startOrder struct {
 	Parent int    // pid of the candor process that gives the order
 	View   string // directory of the view; "" for none
+	Live   view.LiveParts
 	Path   string
 	Args   [][]byte
 	Env    [][]byte
@@ -132,7 +133,11 @@ func RunHelper(fd string) error {
 // execute mounts the view and executes the program. It returns only on an error.
 func (o *startOrder) execute() error {
 	if o.View != "" {
-		if err := view.Mount(o.View); o.isOrphaned() { // the parent can have ended meanwhile, which makes the mount fail
+		err := view.Mount(o.View)
+		if err == nil {
+			err = view.MountLive(o.View, o.Live)
+		}
+		if o.isOrphaned() { // the parent can have ended meanwhile, which makes the mount fail
 			os.Exit(1)
 		} else if err != nil {
 			return err

@@ -23,7 +23,6 @@ import (
 
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/internal/errline"
-	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
 
@@ -32,7 +31,8 @@ type Program struct {
 	Path   string   // executable file, from FindProgram
 	Args   []string // starting with the name
 	Env    []string // environment; nil: the environment of this process
-	SetEnv bool     // set environment variables to the number of CPUs (view.Env)
+	SetEnv bool     // set environment variables to the number of CPUs (view.Env) and to the memory (view.MemoryEnv)
+	Named  []string // variables that view.MemoryEnv sets only by name
 	// OnLeftover is called if the program has ended and its CPUs are not released. Either some of its processes still
 	// run (host.ErrPopulated), or the release failed and the next operation retries it.
 	OnLeftover func(error)
@@ -81,7 +81,7 @@ func Run(h *host.Host, a host.Allocation, p Program) (exit int, err error) {
 	defer signal.Stop(signals)
 
 	// A program with a terminal must stay in the terminal's foreground process group.
-	helper, err := startHelper([3]*os.File{os.Stdin, os.Stdout, os.Stderr}, a.View == spec.ViewFull, !hasTerminal())
+	helper, err := startHelper([3]*os.File{os.Stdin, os.Stdout, os.Stderr}, a.View.HasFiles(), !hasTerminal())
 	if err != nil {
 		return 0, err
 	}
@@ -108,9 +108,10 @@ func Run(h *host.Host, a host.Allocation, p Program) (exit int, err error) {
 		// The helper has ended, and its exit code reports the reason as for any program.
 		h.Logger().Debug("helper", "error", err)
 	}
-	stop := h.RaiseOwn(g)
+	stopRaise, stopRefresh := h.RaiseOwn(g), h.RefreshOwn(g)
 	exit, err = helper.wait(signals)
-	stop()
+	stopRefresh()
+	stopRaise()
 	if err != nil {
 		return 0, err
 	}
@@ -125,11 +126,12 @@ func sendOrder(h *host.Host, g *host.Grant, p Program, helper *helper) error {
 		env = os.Environ()
 	}
 	if p.SetEnv {
-		env = view.Env(env, g.VisibleCPUs())
+		env = view.MemoryEnv(view.Env(env, g.VisibleCPUs()), h.MemoryLimitOf(g), p.Named...)
 	}
 	order := startOrder{Parent: os.Getpid(), Path: p.Path, Args: toBytes(p.Args), Env: toBytes(env)}
-	if g.View == spec.ViewFull {
+	if g.View.HasFiles() {
 		order.View = h.ViewDir(g.ID)
+		order.Live = host.LiveParts(g)
 	}
 	return helper.start(order)
 }

@@ -6,7 +6,6 @@ import (
 	"syscall"
 
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/spec"
 )
 
 // A Child is a program started by Start or StartIn.
@@ -23,7 +22,7 @@ func Start(ctx context.Context, h *host.Host, a host.Allocation, p Program, stre
 	if err := a.Check(); err != nil {
 		return nil, err
 	}
-	helper, err := startHelper(streams, a.View == spec.ViewFull, true)
+	helper, err := startHelper(streams, a.View.HasFiles(), true)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +42,7 @@ func Start(ctx context.Context, h *host.Host, a host.Allocation, p Program, stre
 // StartIn starts a program in the cgroup of another child, and both share its CPUs and limit. The cgroup is removed
 // when the grant is released. On an error the program was not started.
 func StartIn(h *host.Host, parent *Child, p Program, streams [3]*os.File) (*Child, error) {
-	helper, err := startHelper(streams, parent.Grant.View == spec.ViewFull, true)
+	helper, err := startHelper(streams, parent.Grant.View.HasFiles(), true)
 	if err != nil {
 		return nil, err
 	}

@@ -13,15 +13,26 @@ import (
 // error names the feature.
 type Feature string
 
-// FeatureHelpers is the accounting of helpers at the level place or charge.
-const FeatureHelpers Feature = "helpers"
+const (
+	// FeatureHelpers is the accounting of helpers at the level place or charge.
+	FeatureHelpers Feature = "helpers"
+	// FeatureLiveView is a view with files whose content changes while the container runs: memory or CPU time.
+	FeatureLiveView Feature = "live-view"
+)
 
 // Features lists the features that this Candor knows.
-var Features = []Feature{FeatureHelpers}
+var Features = []Feature{FeatureHelpers, FeatureLiveView}
 
 // Uses reports whether a container uses a feature, so that the state file must name the feature.
 func (g *Grant) Uses(f Feature) bool {
-	return f == FeatureHelpers && (g.Helpers != spec.HelpersShow || g.HasHelper || g.Lease.Max != 0 || g.Lease.Frozen)
+	switch f {
+	case FeatureHelpers:
+		return g.Helpers != spec.HelpersShow || g.HasHelper || g.Lease.Max != 0 || g.Lease.Frozen
+	case FeatureLiveView:
+		return g.View.HasMemory() || g.View.HasStat()
+	default:
+		return false
+	}
 }
 
 // UsedFeatures returns the features that containers use.
@@ -52,7 +63,7 @@ func (h *fileHead) check() error {
 	case h.Version < OldestVersion:
 		return fmt.Errorf("version %d: must be %d to %d", h.Version, OldestVersion, FeatureVersion)
 	case h.Version > FeatureVersion || len(unknown) > 0:
-		return fmt.Errorf("version %d%s: %w; this Candor reads versions up to %d with the feature %s", h.Version, &with, ErrNewer, FeatureVersion, FeatureHelpers)
+		return fmt.Errorf("version %d%s: %w; this Candor reads versions up to %d with the features %s and %s", h.Version, &with, ErrNewer, FeatureVersion, FeatureHelpers, FeatureLiveView)
 	default:
 		return nil
 	}

@@ -95,10 +95,40 @@ type fileRequest struct {
 	BurstUs   int64                 `json:"burstUs,omitempty"`
 	BurstBy   spec.BurstBy          `json:"burstBy,omitempty"`
 	Mems      bool                  `json:"mems,omitempty"`
-	View      spec.View             `json:"view"`
+	View      fileView              `json:"view"`
 	OnResize  string                `json:"onResize"`
 	Helpers   spec.Helpers          `json:"helpers,omitzero"`
 	Command   string                `json:"command"`
+}
+
+// A fileView is a view in the state file. The releases before the memory views know "full", which is now the view of CPUs alone,
+// and "affinity". So these two words have their former meaning in the file, and a container of such a release keeps the files
+// that it has.
+type fileView string
+
+// fileViews maps the words in the state file to views.
+var fileViews = map[fileView]spec.View{
+	"affinity":         spec.ViewAffinity,
+	"full":             spec.ViewCPU,
+	"full+memory":      spec.ViewFull,
+	"full+stat":        spec.ViewCPUStat,
+	"full+memory+stat": spec.ViewFullStat,
+}
+
+func newFileView(v spec.View) fileView {
+	for word, of := range fileViews {
+		if of == v {
+			return word
+		}
+	}
+	return fileView(v) // the check of the container refuses it
+}
+
+func (f fileView) view() (spec.View, error) {
+	if v, ok := fileViews[f]; ok {
+		return v, nil
+	}
+	return "", fmt.Errorf("view %.40q: unknown", string(f))
 }
 
 // decodeState decodes a state file. It refuses unknown fields, trailing data, and values that Candor never writes.
@@ -174,7 +204,7 @@ func newFileGrant(g *Grant) fileGrant {
 func newFileRequest(g *Grant) fileRequest {
 	return fileRequest{
 		g.Class, g.Policy, g.Limit, g.Guarantee, g.Topology, g.Immovable,
-		g.Period.Microseconds(), g.Burst.Time.Microseconds(), g.Burst.By, g.Mems, g.View, g.OnResize, g.Helpers,
+		g.Period.Microseconds(), g.Burst.Time.Microseconds(), g.Burst.By, g.Mems, newFileView(g.View), g.OnResize, g.Helpers,
 		storedCommand(g.Command, g.Engine),
 	}
 }
@@ -256,11 +286,15 @@ func (f *fileRequest) apply(name string, g *Grant) error {
 		ID: name, Class: f.Class, Policy: f.Policy, Limit: f.Limit,
 		Guarantee: f.Guarantee, Topology: f.Topology, Immovable: f.Immovable,
 	}
+	shown, err := f.View.view()
+	if err != nil {
+		return err
+	}
 	g.Spec = spec.Spec{
 		Period:   time.Duration(f.PeriodUs) * time.Microsecond,
 		Burst:    spec.Burst{By: f.BurstBy, Time: time.Duration(f.BurstUs) * time.Microsecond},
 		Mems:     f.Mems,
-		View:     f.View,
+		View:     shown,
 		OnResize: f.OnResize,
 		Helpers:  f.Helpers,
 		Command:  storedCommand(f.Command, g.Engine),

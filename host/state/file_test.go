@@ -37,7 +37,7 @@ func drawGrant(t *rapid.T, name string) Grant {
 			Period:   time.Duration(rapid.Int64Range(1000, 1000000).Draw(t, "period")) * time.Microsecond,
 			Burst:    drawBurst(t),
 			Mems:     rapid.Bool().Draw(t, "mems"),
-			View:     rapid.SampledFrom([]spec.View{spec.ViewFull, spec.ViewAffinity}).Draw(t, "view"),
+			View:     rapid.SampledFrom([]spec.View{spec.ViewAffinity, spec.ViewCPU, spec.ViewFull, spec.ViewFullStat, spec.ViewCPUStat}).Draw(t, "view"),
 			OnResize: rapid.SampledFrom([]string{"none", "signal:HUP", "exec:echo \"<&>\""}).Draw(t, "on-resize"),
 			Helpers:  rapid.SampledFrom([]spec.Helpers{spec.HelpersShow, spec.HelpersPlace, spec.HelpersCharge}).Draw(t, "helpers"),
 			Command:  ProgramName(strings.ToValidUTF8(rapid.String().Draw(t, "command"), "�")), // JSON is text
@@ -153,7 +153,7 @@ func TestDecodeStateRefuses(t *testing.T) {
 		{`"version":1`, `"version":0`, "version 0: must be 1 to 3"},
 		{`"version":1,`, ``, "version 0: must be 1"},
 		{`"version":1`, `"version":4,"features":{}`, "version 4: written by a newer"},
-		{`"version":1`, `"version":4`, "version 4: written by a newer Candor; this Candor reads versions up to 3 with the feature helpers"},
+		{`"version":1`, `"version":4`, "version 4: written by a newer Candor; this Candor reads versions up to 3 with the features helpers and live-view"},
 		{`"version":1`, `"version":3,"features":["helpers","turbo"]`, `version 3, feature "turbo": written by a newer Candor`},
 		{`"version":1`, `"version":4,"features":["turbo"],"speed":1`, `version 4, feature "turbo": written by a newer Candor`},
 		{`"version":1`, `"version":3,"features":"helpers"`, "not a state"},

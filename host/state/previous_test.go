@@ -131,6 +131,7 @@ func TestPreviousRelease(t *testing.T) {
 		if !isUsed {
 			g.Helpers, g.HasHelper = spec.HelpersShow, false
 			g.Lease.Min, g.Lease.Max, g.Lease.Frozen = 0, 0, false
+			g.View = g.View.WithoutMemory().WithoutStat()
 		}
 		text := textOf(State{Boot: "b", Grants: []*Grant{&g}})
 		var file fileState
@@ -138,8 +139,12 @@ func TestPreviousRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		if isUsed {
-			if file.Version != FeatureVersion || !reflect.DeepEqual(file.Features, []Feature{FeatureHelpers}) {
-				t.Fatalf("helpers: version %d, features %v", file.Version, file.Features)
+			want := []Feature{FeatureHelpers}
+			if !slices.Contains([]spec.View{spec.ViewAffinity, spec.ViewCPU}, g.View) {
+				want = append(want, FeatureLiveView)
+			}
+			if file.Version != FeatureVersion || !reflect.DeepEqual(file.Features, want) {
+				t.Fatalf("version %d, features %v; want %v", file.Version, file.Features, want)
 			}
 			return
 		}
@@ -216,7 +221,7 @@ func TestEngineNames(t *testing.T) {
 		for _, id := range []string{"0123456789ab", "app", "web"} {
 			if e, ok := engines[id]; ok {
 				g := &Grant{State: Running, Engine: e, Grant: granted(hybrid.Request{ID: id, Limit: 1000}, "0", "0", 0, 1000),
-					Spec: spec.Spec{Period: 100 * time.Millisecond, View: spec.ViewFull, OnResize: "none", Command: "sh"}}
+					Spec: spec.Spec{Period: 100 * time.Millisecond, View: spec.ViewCPU, OnResize: "none", Command: "sh"}}
 				grants = append(grants, g)
 			}
 		}

@@ -17,7 +17,7 @@ func TestLastAt(t *testing.T) {
 	for _, name := range []string{"web", "log"} {
 		g := Grant{
 			State: Running,
-			Spec:  spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewFull, OnResize: "none", Command: "test"},
+			Spec:  spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewCPU, OnResize: "none", Command: "test"},
 		}
 		g.Request, g.CPUs, g.Exclusive = hybrid.Request{ID: name, Limit: 1000}, cpuset.Of(1), cpuset.Of(1)
 		next, isChanged, err := s.cache.last.Load().Next("b", []*Grant{&g})

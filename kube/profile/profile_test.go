@@ -161,7 +161,7 @@ func TestInvalidProfiles(t *testing.T) {
 		"must have a selector of pods, patterns of images, or both": {Class: "sensitive"},
 		"no setting: must have one of class, policy":                {Selector: all},
 		`class "sensitve": must be one of sensitive, flexible`:      {Selector: all, Class: "sensitve"},
-		`view "all": must be full or affinity`:                      {Selector: all, View: "all"},
+		`view "all": must be affinity, cpu, full or full+stat`:      {Selector: all, View: "all"},
 		"images: must be 1 to 64 patterns":                          {Images: []string{""}, Class: "sensitive"},
 		"none of them empty":                                        {Images: make([]string, 65), Class: "sensitive"},
 		"selector: ":                                                {Selector: selector(map[string]string{"a b": "c"}), Class: "sensitive"},

@@ -95,7 +95,7 @@ var strictness = map[string][]string{
 	"class":    {"sensitive", "flexible"},
 	"policy":   {"strict", "best-effort"},
 	"topology": {"whole-cores", "single-l3", "single-numa", "prefer", "none"},
-	"view":     {"full", "affinity"},
+	"view":     {"full+stat", "full", "cpu", "affinity"},
 	"burst":    {"none", "kernel", "quota", "auto"},
 }
 

@@ -52,9 +52,9 @@ type CPUProfileSpec struct {
 	// Topology is the topology policy: the placement preference of a container among NUMA nodes, L3 caches and cores.
 	// +kubebuilder:validation:Enum=prefer;"single-numa";"single-l3";"whole-cores";none
 	Topology string `json:"topology,omitempty"`
-	// View is "affinity" to limit the visible CPUs only by the CPU affinity, or "full" to replace the files with CPU numbers in /sys and
-	// /proc as well.
-	// +kubebuilder:validation:Enum=full;affinity
+	// View is "affinity" to limit the visible CPUs only by the CPU affinity, "cpu" to replace the files with CPU numbers in /sys and /proc
+	// as well, "full" to also replace the files with memory sizes, or "full+stat" to also replace /proc/stat.
+	// +kubebuilder:validation:Enum=affinity;cpu;full;"full+stat"
 	View string `json:"view,omitempty"`
 	// Burst selects how the container can use unused CPU time later, beyond its limit.
 	// +kubebuilder:validation:Enum=none;kernel;quota;auto

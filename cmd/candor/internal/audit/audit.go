@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,6 +30,7 @@ type Container struct {
 	Affinity  cpuset.Set // widest affinity of the container's processes
 	Sees      int        // number of CPUs in Affinity
 	SeesFiles int        // number of CPUs in the files of /proc and /sys; 0: unknown, or Observe was not called
+	Memory    Memory
 	// Observed has the CPUs that the container sees; zero: unknown, or Observe was not called.
 	Observed view.Observation
 	Limit    hybrid.Milli // smallest limit of the cgroup and its ancestors; 0: no limit
@@ -146,6 +148,35 @@ func Observe(all []Container, views string) {
 		o.WidenByThreads(c.Main, c.CPUs)
 		s := o.Summary()
 		c.Sees, c.SeesFiles, c.Observed = s.Affinity, s.Files, o
+		c.Memory.see(&o, views)
+	}
+}
+
+// Memory is the memory of a container in bytes.
+type Memory struct {
+	Limit   int64  // lowest limit of its cgroup and the cgroups above; 0: none below the machine's memory
+	Shown   int64  // MemTotal in its /proc/meminfo; 0: unknown
+	Foreign string // file system of a file over /proc/meminfo that is neither of the kernel nor of Candor, such as fuse.lxcfs; "": none
+}
+
+// Differs reports whether the container has a memory limit and its /proc/meminfo shows other memory.
+func (m *Memory) Differs() bool { return m.Limit != 0 && m.Shown != 0 && m.Shown>>10 != m.Limit>>10 }
+
+// see sets the memory that the container sees.
+func (m *Memory) see(o *view.Observation, views string) {
+	machine, err := view.ReadMachineMemory()
+	if err != nil {
+		return
+	}
+	switch m.Foreign = o.ForeignMeminfo; {
+	case m.Foreign != "":
+	case o.Live.Memory:
+		m.Shown, _ = view.ReadMemTotal(filepath.Join(views, o.View)) // an error leaves it unknown
+	case o.IsHostMeminfo:
+		m.Shown = machine.Total
+	}
+	if m.Limit >= machine.Total {
+		m.Limit = 0
 	}
 }
 
@@ -156,6 +187,9 @@ func (c *Container) SeenCPUs() view.Summary {
 
 // measure reads the limit of the container, and the throttling of the cgroup that sets this limit.
 func (c *Container) measure(tree *cgroup.Tree) error {
+	if m, err := tree.ReadMemory(c.Group); err == nil && m.Bound.Limit != cgroup.NoMemoryLimit { // without the controller there is no limit
+		c.Memory.Limit = m.Bound.Limit
+	}
 	bound, err := tree.Bound(c.Group)
 	if err != nil || bound.Quota == 0 {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/view"
 )
 
 // The test binary is the program of the containers: with AUDIT_TEST_THREADS it starts busy or sleeping threads, and
@@ -195,5 +197,46 @@ func TestNested(t *testing.T) {
 	out, in := found(t, elsewhere, base+"/"+id), found(t, elsewhere, base+"/"+id+"/"+id)
 	if out == nil || in == nil || out.Processes != 1 || in.Processes != 1 || in.Threads < 10 {
 		t.Errorf("outer %+v, inner %+v", out, in)
+	}
+}
+
+// TestMemory: the memory that a container sees is that of its view, or of the machine, or unknown.
+func TestMemory(t *testing.T) {
+	const mib = 1 << 20
+	machine, err := view.ReadMachineMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	views := t.TempDir()
+	files, err := view.OpenLive(filepath.Join(views, "web"), view.LiveParts{Memory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	if err := files.WriteMemory(cgroup.Memory{Bound: cgroup.MemoryBound{Limit: 64 * mib}, Free: mib, Available: mib}, machine); err != nil {
+		t.Fatal(err)
+	}
+	ofView := view.Observation{View: "web", Live: view.LiveParts{Memory: true}}
+	for name, test := range map[string]struct {
+		seen    view.Observation
+		limit   int64
+		want    Memory
+		differs bool
+	}{
+		"the kernel's file":       {view.Observation{IsHostMeminfo: true}, 64 * mib, Memory{64 * mib, machine.Total, ""}, true},
+		"no limit":                {view.Observation{IsHostMeminfo: true}, 0, Memory{0, machine.Total, ""}, false},
+		"the machine's limit":     {view.Observation{IsHostMeminfo: true}, machine.Total, Memory{0, machine.Total, ""}, false},
+		"a view":                  {ofView, 64 * mib, Memory{64 * mib, 64 * mib, ""}, false},
+		"a view with other bytes": {ofView, 64*mib + 1023, Memory{64*mib + 1023, 64 * mib, ""}, false},
+		"an old view":             {ofView, 32 * mib, Memory{32 * mib, 64 * mib, ""}, true},
+		"a missing view":          {view.Observation{View: "db", Live: view.LiveParts{Memory: true}}, 64 * mib, Memory{64 * mib, 0, ""}, false},
+		"LXCFS":                   {view.Observation{ForeignMeminfo: "fuse.lxcfs"}, 64 * mib, Memory{64 * mib, 0, "fuse.lxcfs"}, false},
+		"a removed view":          {view.Observation{}, 64 * mib, Memory{64 * mib, 0, ""}, false},
+	} {
+		m := Memory{Limit: test.limit}
+		m.see(&test.seen, views)
+		if m != test.want || m.Differs() != test.differs {
+			t.Errorf("%s: %+v, differs %t; want %+v", name, m, m.Differs(), test.want)
+		}
 	}
 }

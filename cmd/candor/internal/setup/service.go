@@ -14,6 +14,9 @@ import (
 // ServiceUnit is the name of the systemd unit of candor nri.
 const ServiceUnit = "candor-nri.service"
 
+// ViewUnit is the name of the systemd unit of candor view refresh.
+const ViewUnit = "candor-view.service"
+
 // A Service is a systemd service. The zero values of the last two fields stand for this machine.
 type Service struct {
 	Unit      string

@@ -1,0 +1,375 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
+	"github.com/candor-project/candor/spec"
+	"github.com/candor-project/candor/view"
+)
+
+const mib = 1 << 20
+
+// withMemory adds a memory limit to an allocation.
+func withMemory(a Allocation, limit int64) Allocation {
+	a.Memory = &MemoryRequest{cgroup.MemoryLimits{Memory: limit, Swap: limit}, true}
+	return a
+}
+
+// needMemory skips the test without the memory controller.
+func (l *lab) needMemory() {
+	l.Helper()
+	if !l.tree.HasMemory() {
+		l.Skip("the memory controller is not mounted here")
+	}
+}
+
+// total fails the test unless the view of a container shows a MemTotal.
+func (l *lab) total(name string, want int64) {
+	l.Helper()
+	if total, err := view.ReadMemTotal(l.store.ViewDir(name)); err != nil || total != want {
+		l.Errorf("%s: MemTotal is %d, %v; want %d", name, total, err, want)
+	}
+}
+
+// refresh runs RefreshViews until stop is called.
+func (l *lab) refresh(h *Host) (stop func()) {
+	l.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- h.RefreshViews(ctx) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			l.Error(err)
+		}
+	}
+}
+
+// wait waits for a condition.
+func (l *lab) wait(event string, is func() bool) {
+	l.Helper()
+	for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			l.Fatalf("not in time: %s", event)
+		}
+	}
+}
+
+// TestMemoryLimit starts a program with a memory limit, changes the limit and ends the program.
+func TestMemoryLimit(t *testing.T) {
+	l := newLab(t)
+	l.needMemory()
+	a := withMemory(ask("web", "0.5"), 128*mib)
+	a.View = spec.ViewFullStat
+	n := l.must(a, "wait")
+	if m, err := l.MemoryOf(n.Grant); err != nil || m.Bound.Limit != 128*mib || n.View != spec.ViewFullStat {
+		t.Errorf("%+v, %v, view %s", m.Bound, err, n.View)
+	}
+	l.total("web", 128*mib)
+	text, err := os.ReadFile(l.store.File())
+	if err != nil || !strings.HasPrefix(string(text), `{"version":3,"features":["live-view"],`) {
+		t.Errorf("state %.80s, %v", text, err)
+	}
+	if s := l.InspectContainer(n.Grant).Memory; s == nil || s.Limit != 128*mib || s.Shown != 128*mib || s.IsStale {
+		t.Errorf("%+v; this process has the files open", s)
+	}
+	stop := l.refresh(l.Host)
+	defer func() { stop() }()
+	before, after, undo, err := l.ResizeMemory(context.Background(), "web", 96*mib, nil)
+	if err != nil || before.Memory != 128*mib || after.Memory != 96*mib || after.Swap != before.Swap {
+		t.Fatalf("%+v, %+v, %v", before, after, err)
+	}
+	l.total("web", 96*mib)
+	if err := undo(); err != nil {
+		t.Error(err)
+	}
+	l.total("web", 128*mib)
+	stop()
+	stop = func() {}
+	n.stop()
+	if err := l.Release(context.Background(), "web", false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(l.store.ViewDir("web")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the view remains: %v", err)
+	}
+}
+
+// TestMemoryLimitRefused: a refused limit starts no program and leaves no group.
+func TestMemoryLimitRefused(t *testing.T) {
+	l := newLab(t)
+	l.needMemory()
+	for _, limit := range []int64{0, 1, 4*mib - 1, 1 << 60} {
+		if _, err := l.start(withMemory(ask("web", "0.5"), limit), "wait"); !errors.Is(err, ErrBadSpec) || !strings.Contains(err.Error(), "must be 4 MiB (4m) to ") {
+			t.Errorf("limit %d: %v", limit, err)
+		}
+	}
+	if exists, err := l.tree.Group("web").Exists(); exists || err != nil {
+		t.Errorf("the group exists: %t, %v", exists, err)
+	}
+	n := l.must(ask("plain", "0.5"), "wait")
+	if n.View != spec.ViewCPU {
+		t.Errorf("without a limit: view %s", n.View)
+	}
+	if _, _, _, err := l.ResizeMemory(context.Background(), "plain", 64*mib, nil); !errors.Is(err, ErrBadSpec) || !strings.Contains(err.Error(), "start it with --memory") {
+		t.Errorf("resize of a program without a limit: %v", err)
+	}
+	if _, _, _, err := l.ResizeMemory(context.Background(), "none", 64*mib, nil); err == nil {
+		t.Error("resize of an unknown container")
+	}
+}
+
+// TestEngineMemory: the view of an engine's container shows the requested limit before its cgroup exists, and then the limit of
+// the cgroup. A second agent takes over after the first one has ended.
+func TestEngineMemory(t *testing.T) {
+	l := newLab(t)
+	l.needMemory()
+	l.views.isAll = true
+	e := newEngine(l)
+	ctx := context.Background()
+	a := e.ask(withMemory(ask("web", "0.5"), 64*mib), "web")
+	g, err := l.Admit(ctx, a, 0)
+	if err != nil || g.View != spec.ViewFull {
+		t.Fatalf("%+v, %v", g, err)
+	}
+	l.total("web", 64*mib)
+	stop := l.refresh(l.Host)
+	defer func() { stop() }()
+	pid, end := e.process("wait")
+	e.Cleanup(end)
+	group := e.tree.Group("web")
+	if err := group.Create(cgroup.Settings{CPUs: g.CPUs}, pid); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := group.AddMemory(pid); err != nil {
+		t.Fatal(err)
+	}
+	set := func(limit int64) {
+		t.Helper()
+		if _, err := group.SetMemoryLimits(cgroup.MemoryLimits{Memory: limit, Swap: cgroup.NoMemoryLimit}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(64 * mib)
+	if err := l.ConfirmStart(ctx, a, pid); err != nil {
+		t.Fatal(err)
+	}
+	l.total("web", 64*mib)
+	set(48 * mib)
+	if err := l.ReapplyAfterEngineWrite(ctx, "web"); err != nil {
+		t.Fatal(err)
+	}
+	l.total("web", 48*mib)
+
+	other, err := Open(Options{StateDir: l.store.Dir, Config: l.config, Cgroup: cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs}, Log: l.Host.log, HoldViews: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	stopOther := l.refresh(other)
+	defer stopOther()
+	stop()
+	stop = func() {}
+	l.views.retainLive(func(string) bool { return false })
+	l.wait("the second agent has the view", func() bool {
+		other.openLive(false)
+		is, err := view.IsRefreshed(l.store.ViewDir("web"))
+		return is && err == nil
+	})
+	set(32 * mib)
+	l.wait("a read leads to a refresh", func() bool {
+		total, err := view.ReadMemTotal(l.store.ViewDir("web"))
+		return err == nil && total == 32*mib
+	})
+	other.views.retainLive(func(string) bool { return false })
+	if s := l.InspectContainer(g).Memory; s == nil || s.Shown != 32*mib {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestPodMemory: a container without a memory limit sees the limit of its pod, and not the limit of a cgroup above the pod.
+func TestPodMemory(t *testing.T) {
+	l := newLab(t)
+	l.needMemory()
+	e := newEngine(l)
+	pid, end := e.process("wait")
+	e.Cleanup(end)
+	other := e.tree.Group("other")
+	if err := other.Create(cgroup.Settings{CPUs: l.usable()}, pid); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.AddMemory(pid); err != nil {
+		t.Fatal(err)
+	}
+	for path, limit := range map[string]int64{e.base: 256 * mib, e.base + "/pod1": 64 * mib} {
+		if _, err := l.tree.EngineGroup("pod", path).SetMemoryLimits(cgroup.MemoryLimits{Memory: limit, Swap: cgroup.NoMemoryLimit}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for pod, want := range map[string]spec.View{"1": spec.ViewFull, "2": spec.ViewCPU} { // the path of the cgroup does not name the pod 2
+		name := "web" + pod
+		a := e.ask(ask(name, "0.5"), name)
+		a.Engine.Pod = pod
+		g, err := l.Admit(context.Background(), a, 0)
+		if err != nil || g.View != want {
+			t.Fatalf("pod %s: %+v, %v; want the view %s", pod, g, err, want)
+		}
+		if want.HasMemory() {
+			l.total(name, 64*mib)
+		}
+	}
+}
+
+// TestGiveBackMemory: the view shows the machine after the process that refreshes it has closed it.
+func TestGiveBackMemory(t *testing.T) {
+	l := newLab(t)
+	l.needMemory()
+	a := withMemory(ask("web", "0.5"), 64*mib)
+	a.View = spec.ViewFullStat
+	n := l.must(a, "wait")
+	machine, err := l.machine.get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &giveBackAttempt{Host: l.Host, online: machine.Online}
+	if err := b.giveBackLive(n.Grant, l.groupOf(n.Grant), false); !errors.Is(err, view.ErrRefreshed) {
+		t.Errorf("while a process refreshes it: %v", err)
+	}
+	l.openLive(true) // as when a GiveBack has begun
+	for i := range 2 {
+		b.changes = nil
+		if err := b.giveBackLive(n.Grant, l.groupOf(n.Grant), false); err != nil {
+			t.Fatal(err)
+		}
+		if len(b.changes) != 1-i {
+			t.Errorf("try %d: %+v", i, b.changes)
+		}
+	}
+	memory, err := view.ReadMachineMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.total("web", memory.Total/1024*1024)
+	if cpus, err := view.ReadStatCPUs(l.store.ViewDir("web")); err != nil || cpus != machine.Online {
+		t.Errorf("stat shows CPUs %v, %v", cpus, err)
+	}
+}
+
+// TestMountedView: a container that was started without live files has none.
+func TestMountedView(t *testing.T) {
+	l := newLab(t)
+	if v := l.mountedView("web", spec.ViewFullStat); v != spec.ViewCPU {
+		t.Errorf("no files: %s", v)
+	}
+	if err := l.store.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	if err := view.Write(l.store.ViewDir("web"), cpuset.Of(0)); err != nil {
+		t.Fatal(err)
+	}
+	for parts, want := range map[view.LiveParts]spec.View{{}: spec.ViewCPU, {Memory: true}: spec.ViewFull, {Stat: true}: spec.ViewCPUStat, {Memory: true, Stat: true}: spec.ViewFullStat} {
+		if err := view.RemoveLive(l.store.ViewDir("web")); err != nil {
+			t.Fatal(err)
+		}
+		files, err := view.OpenLive(l.store.ViewDir("web"), parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files.Close()
+		if v := l.mountedView("web", spec.ViewFullStat); v != want {
+			t.Errorf("%+v: %s, want %s", parts, v, want)
+		}
+	}
+	if g := (&Grant{Spec: spec.Spec{View: spec.ViewFull}}); !g.Uses(state.FeatureLiveView) {
+		t.Error("the state does not name the feature")
+	}
+}
+
+// TestMovedStat: an operation that moves a container wakes the process that refreshes its stat, and other operations do not.
+func TestMovedStat(t *testing.T) {
+	l := newLab(t)
+	if err := l.store.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := view.OpenLive(l.store.ViewDir("web"), view.LiveParts{Stat: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	r, err := view.NewRefresher(view.RefreshOptions{Active: time.Millisecond, Idle: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var refreshes atomic.Int64
+	if err := r.Add("web", files.Files(), func() error { refreshes.Add(1); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	runCtx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(runCtx) }()
+	defer func() { cancel(); <-ended }()
+	g := &Grant{Spec: spec.Spec{View: spec.ViewCPUStat}}
+	g.ID = "web"
+	op := &operation{Host: l.Host}
+	if err := op.showLive(g, false); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond)
+	if n := refreshes.Load(); n != 0 {
+		t.Errorf("%d refreshes without a move", n)
+	}
+	if err := op.showLive(g, true); err != nil {
+		t.Fatal(err)
+	}
+	l.wait("a refresh after the move", func() bool { return refreshes.Load() > 0 })
+}
+
+// TestViewBeside: Candor leaves files of other programs alone, and mounts the other files of the view.
+func TestViewBeside(t *testing.T) {
+	for path, want := range map[string]spec.View{
+		"/proc/meminfo": spec.ViewCPUStat, "/proc/swaps": spec.ViewCPUStat, "/proc/stat": spec.ViewFull, "/proc/uptime": spec.ViewFullStat, "/proc": spec.ViewFullStat,
+	} {
+		if got := ViewBeside(spec.ViewFullStat, func(at string) bool { return at == path }); got != want {
+			t.Errorf("beside %s: %s, want %s", path, got, want)
+		}
+	}
+	if got := ViewBeside(spec.ViewFullStat, func(string) bool { return true }); got != spec.ViewCPU {
+		t.Errorf("beside all files: %s", got)
+	}
+}
+
+// TestLimited: a new container has the memory of its limit, unless a cgroup above has less.
+func TestLimited(t *testing.T) {
+	const none = cgroup.NoMemoryLimit
+	unlimited := cgroup.Memory{Bound: cgroup.MemoryBound{Limit: none}, Free: none, Available: none, SwapLimit: none, SwapFree: none}
+	pod := cgroup.Memory{Bound: cgroup.MemoryBound{Path: "/pod", Limit: 100 * mib}, Free: 10 * mib, Available: 60 * mib, SwapLimit: 0, SwapFree: 0}
+	for name, test := range map[string]struct {
+		above            cgroup.Memory
+		limit            int64
+		total, available int64
+	}{
+		"no limit above":    {unlimited, 64*mib + 5, 64 * mib, 64 * mib},
+		"a higher limit":    {pod, 64 * mib, 64 * mib, 60 * mib},
+		"a small container": {pod, 32 * mib, 32 * mib, 32 * mib},
+		"a lower limit":     {pod, 128 * mib, 100 * mib, 60 * mib},
+	} {
+		m := limited(test.above, cgroup.MemoryLimits{Memory: test.limit, Swap: 16 * mib})
+		if m.Bound.Limit != test.total || m.Available != test.available || m.Usage != 0 || m.Free > m.Bound.Limit {
+			t.Errorf("%s: %+v", name, m)
+		}
+		if want := min(test.above.SwapLimit, 16*mib); m.SwapLimit != want || m.SwapFree != want {
+			t.Errorf("%s: swap %d, %d free", name, m.SwapLimit, m.SwapFree)
+		}
+	}
+}
