@@ -201,7 +201,14 @@ func TestGiveBackFull(t *testing.T) {
 	l := labIn(t, filepath.Join(dir, "state"))
 	l.needCPUs(2)
 	l.must(flexible("log", "0.5"), "wait")
-	l.must(ask("web", "1"), "wait")
+	web := ask("web", "1")
+	web.View = spec.ViewFullStat
+	l.must(web, "wait")
+	l.openLive(true) // the process that refreshes the view closes its files when the GiveBack begins
+	// An empty file needs space, as the file of a machine with many CPUs does.
+	if err := os.Truncate(filepath.Join(l.ViewDir("web"), "stat"), 0); err != nil {
+		t.Fatal(err)
+	}
 	fill(t, filepath.Join(dir, "fill"))
 	if err := os.WriteFile(filepath.Join(dir, "more"), []byte("x"), 0o644); !errors.Is(err, unix.ENOSPC) {
 		t.Fatal(err)
@@ -212,6 +219,9 @@ func TestGiveBackFull(t *testing.T) {
 	l.isPlain("web", 100*time.Millisecond)
 	l.isPlain("log", 50*time.Millisecond)
 	l.isRemoved()
+	if !strings.Contains(l.log.String(), "former CPUs in /proc/stat") {
+		t.Errorf("the log does not report the file without space: %s", l.log)
+	}
 }
 
 // TestGiveBackStarting: a container that its runtime is about to create, or is creating, is not given back before the start
@@ -405,10 +415,10 @@ func TestGiveBackRaised(t *testing.T) {
 // TestGiveBackErrors: an error that repeats is distinguished from the containers that wait.
 func TestGiveBackErrors(t *testing.T) {
 	b := &giveBackAttempt{}
-	for _, err := range []error{ErrStarting, view.ErrLeased, errQuotaLeased, cgroup.ErrOwned} {
+	for _, err := range []error{ErrStarting, view.ErrLeased, view.ErrRefreshed, errQuotaLeased, cgroup.ErrOwned} {
 		b.fail("web", err)
 	}
-	if len(b.waiting) != 3 || len(b.failures) != 1 || !errors.Is(b.failures[0], cgroup.ErrOwned) {
+	if len(b.waiting) != 4 || len(b.failures) != 1 || !errors.Is(b.failures[0], cgroup.ErrOwned) {
 		t.Errorf("waiting %v, failures %v", b.waiting, b.failures)
 	}
 }

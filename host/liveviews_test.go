@@ -3,8 +3,11 @@ package host
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -230,39 +233,91 @@ func TestPodMemory(t *testing.T) {
 	}
 }
 
-// TestGiveBackMemory: the view shows the machine after the process that refreshes it has closed it.
+// TestGiveBackMemory: a GiveBack waits for the process that refreshes a view. Then the files of a running container show the
+// machine, also after the state is removed.
 func TestGiveBackMemory(t *testing.T) {
 	l := newLab(t)
 	l.needMemory()
 	a := withMemory(ask("web", "0.5"), 64*mib)
 	a.View = spec.ViewFullStat
-	n := l.must(a, "wait")
+	l.must(a, "wait")
 	machine, err := l.machine.get()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &giveBackAttempt{Host: l.Host, online: machine.Online}
-	if err := b.giveBackLive(n.Grant, l.groupOf(n.Grant), false); !errors.Is(err, view.ErrRefreshed) {
-		t.Errorf("while a process refreshes it: %v", err)
-	}
-	l.openLive(true) // as when a GiveBack has begun
-	for i := range 2 {
-		b.changes = nil
-		if err := b.giveBackLive(n.Grant, l.groupOf(n.Grant), false); err != nil {
+	open := func(name string) *os.File { // as a bind mount: it outlives the file's name
+		t.Helper()
+		file, err := os.Open(filepath.Join(l.ViewDir("web"), name))
+		if err != nil {
 			t.Fatal(err)
 		}
-		if len(b.changes) != 1-i {
-			t.Errorf("try %d: %+v", i, b.changes)
-		}
+		t.Cleanup(func() { file.Close() })
+		return file
 	}
-	memory, err := view.ReadMachineMemory()
+	meminfo, stat := open("meminfo"), open("stat")
+	if _, err := l.giveBack(false); !errors.Is(err, view.ErrRefreshed) || !l.IsInUse() {
+		t.Errorf("while a process refreshes the view: %v, in use %v", err, l.IsInUse())
+	}
+	l.total("web", 64*mib)
+	l.openLive(true) // that process closes the files when it finds the mark of the GiveBack
+	planned, err := l.giveBack(true)
+	if err != nil || len(planned) != 1 || planned[0].Setting != SettingLive || !strings.HasPrefix(planned[0].Before, "64 MiB, stat of ") {
+		t.Errorf("planned %+v, %v", planned, err)
+	}
+	l.total("web", 64*mib)
+	if changes, err := l.giveBack(false); err != nil || !slices.Equal(changes, planned) {
+		t.Errorf("%v: changed\n%v\nplanned\n%v", err, changes, planned)
+	}
+	l.isRemoved()
+	text, err := io.ReadAll(meminfo)
+	host, hostErr := os.ReadFile("/proc/meminfo")
+	got, _, _ := strings.Cut(string(text), "\n")
+	want, _, _ := strings.Cut(string(host), "\n")
+	if err != nil || hostErr != nil || got != want {
+		t.Errorf("the container reads %q, %v; want %q, %v", got, err, want, hostErr)
+	}
+	text, err = io.ReadAll(stat)
+	if n := strings.Count(string(text), "cpu") - 1; err != nil || n != machine.Online.Count() {
+		t.Errorf("the container reads the CPU time of %d CPUs, %v; want %d CPUs", n, err, machine.Online.Count())
+	}
+}
+
+// TestGiveBackCanceledMemory: an agent that cancels an interrupted GiveBack refreshes the views again.
+func TestGiveBackCanceledMemory(t *testing.T) {
+	l := newLab(t)
+	l.needMemory()
+	l.must(withMemory(ask("web", "0.5"), 64*mib), "wait")
+	l.views.retainLive(func(string) bool { return false }) // as if the candor run process had ended
+	machine, err := view.ReadMachineMemory()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.total("web", memory.Total/1024*1024)
-	if cpus, err := view.ReadStatCPUs(l.store.ViewDir("web")); err != nil || cpus != machine.Online {
-		t.Errorf("stat shows CPUs %v, %v", cpus, err)
+	total := func() int64 {
+		total, err := view.ReadMemTotal(l.store.ViewDir("web"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return total
 	}
+	for cut := 0; total() != machine.Total/1024*1024; cut++ {
+		b, err := l.StartGiveBack(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = b.Try(&cutContext{ctx, cut})
+		b.Close()
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("cut %d: %v; the view was not given back", cut, err)
+		}
+	}
+	release, err := l.HoldAgent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	l.views.isAll = true // as in an agent
+	defer l.refresh(l.Host)()
+	l.wait("the memory limit in the view", func() bool { return total() == 64*mib })
 }
 
 // TestMountedView: a container that was started without live files has none.
