@@ -61,6 +61,9 @@ const (
 	callDisable   = "systemctl disable --now candor-nri.service"
 	callRemoval   = "candor internal-removal"
 	callUninstall = "candor uninstall"
+
+	callViewRestart = "systemctl try-restart candor-view.service"
+	callViewDisable = "systemctl disable --now candor-view.service"
 )
 
 // TestPackageScripts: an installation enables and starts nothing, an upgrade restarts a running service, and a removal gives the
@@ -134,6 +137,39 @@ func TestPackageFailures(t *testing.T) {
 	}
 }
 
+// TestPackageViewService: an upgrade restarts a running candor view refresh, and a removal disables it, if the administrator has
+// installed its unit. A failing systemctl fails no script.
+func TestPackageViewService(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Dir(root+viewUnit), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(root+viewUnit, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]struct {
+		calls  []string
+		output string // if systemctl fails for the unit
+	}{
+		"postinst configure 0.1.0": {[]string{callReload, callRestart, callViewRestart}, "candor: candor-view did not restart; see systemctl status candor-view\n"},
+		"postinst 2":               {[]string{callReload, callRestart, callViewRestart}, "candor: candor-view did not restart; see systemctl status candor-view\n"},
+		"postinst configure":       {[]string{callReload}, ""},
+		"prerm remove":             {[]string{callRemoval, callDisable, callViewDisable}, "candor: candor-view was not stopped and disabled; run systemctl disable --now candor-view\n"},
+		"prerm 0":                  {[]string{callRemoval, callDisable, callViewDisable}, "candor: candor-view was not stopped and disabled; run systemctl disable --now candor-view\n"},
+		"prerm upgrade 0.2.0":      {nil, ""},
+	} {
+		args := strings.Fields(line)
+		calls, out, err := scriptRun{root: root}.run(t, args[0], args[1:]...)
+		if err != nil || out != "" || !slices.Equal(calls, want.calls) {
+			t.Errorf("%s: %q, %v, %q; want %q", line, calls, err, out, want.calls)
+		}
+		_, out, err = scriptRun{root: root, failing: "systemctl"}.run(t, args[0], args[1:]...)
+		if err != nil || !strings.Contains(out, want.output) {
+			t.Errorf("%s with a failing systemctl: %v, %q; want %q", line, err, out, want.output)
+		}
+	}
+}
+
 // TestPackageOverInstallation: a package refuses to install over files of make install and over a unit that hides its own, with one
 // line. An upgrade keeps such a unit.
 func TestPackageOverInstallation(t *testing.T) {
@@ -166,7 +202,10 @@ func TestPackageOverInstallation(t *testing.T) {
 	}
 }
 
-const hidingUnit = "/etc/systemd/system/candor-nri.service"
+const (
+	hidingUnit = "/etc/systemd/system/candor-nri.service"
+	viewUnit   = "/etc/systemd/system/candor-view.service"
+)
 
 // TestPackageMaskedUnit: a package is installed on a machine that masks the service.
 func TestPackageMaskedUnit(t *testing.T) {
