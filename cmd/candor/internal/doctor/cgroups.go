@@ -101,6 +101,20 @@ func cgroupCPUs(s *System) finding {
 	return pass("Candor's parent group can have all CPUs")
 }
 
+// cgroupMemory checks whether the cgroups can have memory limits, which the views of containers show.
+func cgroupMemory(s *System) finding {
+	t, err := s.tree()
+	if err != nil {
+		return finding{Unknown, err.Error(), "see the check cgroup-controllers"}
+	}
+	defer t.Close()
+	if !t.HasMemory() {
+		return warn("remove cgroup_disable=memory from the kernel's command line, or set Delegate=cpu cpuset memory in the service",
+			"no memory controller: candor run refuses --memory, and views do not show the memory of a container")
+	}
+	return pass("the memory controller is available")
+}
+
 // cgroupQuota finds a quota above Candor's containers.
 func cgroupQuota(s *System) finding {
 	t, err := s.tree()

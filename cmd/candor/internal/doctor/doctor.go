@@ -96,6 +96,7 @@ var checks = []Check{
 	{"cpus", kernel, all, machineCPUs},
 	{"isolated-cpus", kernel, all, isolatedCPUs},
 	{"cpu-burst", kernel, all, cpuBurst},
+	{"inotify", kernel, all, inotify},
 	{"selinux", kernel, byOCI, seLinux},
 	{"apparmor", kernel, kube, appArmor},
 
@@ -104,6 +105,7 @@ var checks = []Check{
 	{"cgroup-writable", cgroups, all, cgroupWritable},
 	{"cgroup-cpus", cgroups, all, cgroupCPUs},
 	{"cgroup-quota", cgroups, all, cgroupQuota},
+	{"cgroup-memory", cgroups, all, cgroupMemory},
 
 	{"oci-runtime", runtimes, byOCI, ociRuntime},
 	{"runtime-version", runtimes, byNRI, runtimeVersion},
@@ -118,6 +120,7 @@ var checks = []Check{
 
 	{"docker-runtimes", engines, docker, dockerRuntimes},
 	{"podman-runtimes", engines, docker, podmanRuntimes},
+	{"view-refresh", engines, docker, viewRefresh},
 
 	{"lxcfs", managers, all, lxcfs},
 	{"dra-driver-cpu", managers, byNRI, draDriver},

@@ -59,15 +59,19 @@ var failings = map[string]failing{
 		f.remove("sys/fs/cgroup/system.slice")
 		f.write("proc/sys/kernel/osrelease", "5.10.0")
 	}, Warning, "Linux 5.10.0"},
-	"no burst, v1": {"cpu-burst", func(f *fixture) { f.v1() }, Warning, "no cpu.cfs_burst_us"},
-	"SELinux":      {"selinux", writes("sys/fs/selinux/enforce", "1"), Warning, "enforcing"},
-	"AppArmor":     {"apparmor", func(f *fixture) { f.For = UseKubernetes; f.write("sys/module/apparmor/parameters/enabled", "Y\n") }, Warning, "on: "},
-	"no cgroups":   {"cgroup-version", writes(mountinfo1, ""), Failed, "no cgroup file system"},
-	"no cpuset":    {"cgroup-controllers", writes("sys/fs/cgroup/cgroup.controllers", "cpu io\n"), Failed, "no cpuset controller"},
-	"no cpu":       {"cgroup-controllers", writes("sys/fs/cgroup/cgroup.controllers", "cpuset io\n"), Failed, "no cpu controller"},
-	"no mounts":    {"cgroup-controllers", func(f *fixture) { f.remove(mountinfo1) }, Failed, "mountinfo"},
-	"read-only":    {"cgroup-writable", edits(mountinfo1, v2Mount, "rw,nosuid", "ro,nosuid"), Failed, "/sys/fs/cgroup is mounted read-only"},
-	"fewer CPUs":   {"cgroup-cpus", writes("sys/fs/cgroup/cpuset.cpus.effective", "0-1\n"), Warning, "can have CPUs 0-1, and lacks CPUs 2-3"},
+	"no burst, v1":  {"cpu-burst", func(f *fixture) { f.v1() }, Warning, "no cpu.cfs_burst_us"},
+	"few instances": {"inotify", writes("proc/sys/fs/inotify/max_user_instances", "16\n"), Warning, "max_user_instances is 16: "},
+	"few watches":   {"inotify", writes("proc/sys/fs/inotify/max_user_watches", "100\n"), Warning, "max_user_watches is 100: "},
+	"bad watches":   {"inotify", writes("proc/sys/fs/inotify/max_user_watches", "many\n"), Unknown, `"many"`},
+	"no inotify":    {"inotify", func(f *fixture) { f.remove("proc/sys/fs") }, Warning, "no inotify"},
+	"SELinux":       {"selinux", writes("sys/fs/selinux/enforce", "1"), Warning, "enforcing"},
+	"AppArmor":      {"apparmor", func(f *fixture) { f.For = UseKubernetes; f.write("sys/module/apparmor/parameters/enabled", "Y\n") }, Warning, "on: "},
+	"no cgroups":    {"cgroup-version", writes(mountinfo1, ""), Failed, "no cgroup file system"},
+	"no cpuset":     {"cgroup-controllers", writes("sys/fs/cgroup/cgroup.controllers", "cpu io\n"), Failed, "no cpuset controller"},
+	"no cpu":        {"cgroup-controllers", writes("sys/fs/cgroup/cgroup.controllers", "cpuset io\n"), Failed, "no cpu controller"},
+	"no mounts":     {"cgroup-controllers", func(f *fixture) { f.remove(mountinfo1) }, Failed, "mountinfo"},
+	"read-only":     {"cgroup-writable", edits(mountinfo1, v2Mount, "rw,nosuid", "ro,nosuid"), Failed, "/sys/fs/cgroup is mounted read-only"},
+	"fewer CPUs":    {"cgroup-cpus", writes("sys/fs/cgroup/cpuset.cpus.effective", "0-1\n"), Warning, "can have CPUs 0-1, and lacks CPUs 2-3"},
 	"slice with fewer CPUs": {"cgroup-cpus", func(f *fixture) {
 		f.write("sys/fs/cgroup/candor/cpuset.cpus.effective", "0-1\n")
 		f.write("sys/fs/cgroup/candor/cpuset.mems.effective", "0\n")
@@ -76,10 +80,12 @@ var failings = map[string]failing{
 		f.write("sys/fs/cgroup/candor/cpu.max", "150000 100000\n")
 		f.write("sys/fs/cgroup/candor/cpu.max.burst", "0\n")
 	}, Warning, "group /candor has a quota of 150ms per 100ms"},
-	"old runc":      {"oci-runtime", func(f *fixture) { f.program("usr/bin/runc", "runc version 1.0.3") }, Warning, "runc 1.0.3"},
-	"no runc":       {"oci-runtime", func(f *fixture) { f.For = UseDocker; f.remove("usr/bin/runc") }, Failed, "no runc and no crun"},
-	"writable runc": {"oci-runtime", func(f *fixture) { f.chmod("usr/bin/runc", 0o777) }, Unknown, "other users can write this program"},
-	"runc hangs":    {"oci-runtime", func(f *fixture) { f.write("usr/bin/runc", "#!/bin/sh\nexec sleep 30\n") }, Unknown, "killed"},
+	"no memory":             {"cgroup-memory", writes("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io\n"), Warning, "no memory controller"},
+	"no cgroups, no memory": {"cgroup-memory", writes(mountinfo1, ""), Unknown, "cgroup"},
+	"old runc":              {"oci-runtime", func(f *fixture) { f.program("usr/bin/runc", "runc version 1.0.3") }, Warning, "runc 1.0.3"},
+	"no runc":               {"oci-runtime", func(f *fixture) { f.For = UseDocker; f.remove("usr/bin/runc") }, Failed, "no runc and no crun"},
+	"writable runc":         {"oci-runtime", func(f *fixture) { f.chmod("usr/bin/runc", 0o777) }, Unknown, "other users can write this program"},
+	"runc hangs":            {"oci-runtime", func(f *fixture) { f.write("usr/bin/runc", "#!/bin/sh\nexec sleep 30\n") }, Unknown, "killed"},
 	"old containerd": {"runtime-version", func(f *fixture) {
 		f.program("usr/bin/containerd", "containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20")
 	}, Failed, "containerd 1.6.20~ds1 has no NRI"},
@@ -137,6 +143,7 @@ var failings = map[string]failing{
 	"no engine":             {"docker-runtimes", func(f *fixture) { f.For = UseDocker; f.remove("usr/bin"); f.remove("etc/docker") }, Failed, "neither Docker nor Podman"},
 	"no Podman runtime":     {"podman-runtimes", func(f *fixture) { f.remove("etc/containers") }, Warning, "no runtime candor"},
 	"bad candor.conf":       {"podman-runtimes", writes("etc/containers/containers.conf.d/candor.conf", "[["), Failed, "not TOML"},
+	"no refresher":          {"view-refresh", func(f *fixture) { f.remove("proc/10") }, Warning, "neither candor-view.service nor candor nri runs"},
 	"LXCFS mounted":         {"lxcfs", writes(mountinfo1, v2Mount+"31 1 0:27 / /var/lib/lxcfs rw - fuse.lxcfs lxcfs rw\n"), Warning, "mounted on /var/lib/lxcfs"},
 	"LXCFS runs":            {"lxcfs", func(f *fixture) { f.folder("sys/fs/cgroup/system.slice/lxcfs.service") }, Warning, "lxcfs.service runs"},
 	"DRA driver registered": {"dra-driver-cpu", writes("var/lib/kubelet/plugins_registry/dra.cpu-reg.sock", ""), Warning, "/var/lib/kubelet/plugins_registry/dra.cpu-reg.sock"},
@@ -225,8 +232,8 @@ func TestNRIRemedy(t *testing.T) {
 }
 
 // mayOnlyWarn are the checks that never fail: Candor works in each of their cases.
-var mayOnlyWarn = []string{"isolated-cpus", "cpu-burst", "selinux", "apparmor", "cgroup-cpus", "cgroup-quota",
-	"nri-required-plugins", "kubelet-reserved", "lxcfs", "dra-driver-cpu", "nri-plugins", "koordlet", "tuned", "irqbalance", "agent-version", "cluster-versions"}
+var mayOnlyWarn = []string{"isolated-cpus", "cpu-burst", "inotify", "selinux", "apparmor", "cgroup-cpus", "cgroup-quota", "cgroup-memory",
+	"nri-required-plugins", "kubelet-reserved", "view-refresh", "lxcfs", "dra-driver-cpu", "nri-plugins", "koordlet", "tuned", "irqbalance", "agent-version", "cluster-versions"}
 
 // TestEachCheckFails: each check has a case in which it fails, or warns if it never fails.
 func TestEachCheckFails(t *testing.T) {
@@ -292,8 +299,17 @@ func TestOtherMachines(t *testing.T) {
 		"no state":                 {"state", func(f *fixture) { f.remove("run/candor") }, OK, "does not exist yet"},
 		"state of others":          {"state", writes("run/candor/state.json", stateFile), OK, "0 containers"},
 		"state with a feature":     {"state", writes("run/candor/state.json", stateWithFeature), OK, "the feature helpers is in use (containers: 1, such as web): releases without this feature refuse the state"},
-		"no kubelet":               {"kubelet-cpu-manager", func(f *fixture) { f.remove("var/lib/kubelet") }, OK, "no kubelet runs"},
-		"no engines":               {"docker-runtimes", func(f *fixture) { f.remove("usr/bin"); f.remove("etc/docker") }, OK, "not installed"},
+		"service of the views": {"view-refresh", func(f *fixture) {
+			f.remove("proc/10")
+			f.folder("sys/fs/cgroup/system.slice/candor-view.service")
+		}, OK, "candor-view.service runs"},
+		"no runtimes of Candor": {"view-refresh", func(f *fixture) {
+			f.remove("proc/10")
+			f.remove("etc/docker")
+			f.remove("etc/containers")
+		}, OK, "has a runtime of Candor"},
+		"no kubelet": {"kubelet-cpu-manager", func(f *fixture) { f.remove("var/lib/kubelet") }, OK, "no kubelet runs"},
+		"no engines": {"docker-runtimes", func(f *fixture) { f.remove("usr/bin"); f.remove("etc/docker") }, OK, "not installed"},
 		"Docker's containerd": {"runtime-version", func(f *fixture) {
 			f.noContainerd()
 			f.program("opt/containerd", "x")

@@ -4,7 +4,9 @@ import (
 	"os"
 	"strings"
 
+	"github.com/candor-project/candor/cmd/candor/internal/setup"
 	"github.com/candor-project/candor/cmd/candor/internal/setup/engine"
+	"github.com/candor-project/candor/engine/nri"
 )
 
 // hasDocker and hasPodman report whether an engine is installed.
@@ -54,4 +56,33 @@ func (s *System) engineRuntimes(e engine.Engine, name string, isInstalled, hasOt
 		names = append(names, r.Name)
 	}
 	return pass("%s: %s", e.File, strings.Join(names, ", "))
+}
+
+// viewRefresh checks whether a process refreshes the memory in the views of Docker's and Podman's containers.
+func viewRefresh(s *System) finding {
+	if !s.hasCandorRuntime() {
+		return pass("neither Docker nor Podman has a runtime of Candor")
+	}
+	if s.hasUnit(setup.ViewUnit) {
+		return pass("%s runs", setup.ViewUnit)
+	}
+	agents, unclear := nri.Agents(s.Root)
+	switch {
+	case unclear != nil:
+		return finding{Unknown, unclear.Error(), "run candor doctor as root"}
+	case len(agents) > 0:
+		return pass("candor nri refreshes the views")
+	}
+	return warn("candor view refresh --unit >/etc/systemd/system/"+setup.ViewUnit+" && systemctl enable --now "+setup.ViewUnit,
+		"neither %s nor candor nri runs: in containers of Docker and Podman, MemAvailable is that of the start", setup.ViewUnit)
+}
+
+// hasCandorRuntime reports whether Docker or Podman has a runtime of Candor.
+func (s *System) hasCandorRuntime() bool {
+	for _, e := range []engine.Engine{engine.Docker, engine.Podman} {
+		if found, err := engine.FindRuntimes(e, s.path(e.File)); err == nil && len(found) > 0 {
+			return true
+		}
+	}
+	return false
 }

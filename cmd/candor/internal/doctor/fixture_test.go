@@ -53,10 +53,12 @@ func newFixture(t *testing.T) *fixture {
 func (f *fixture) kernel() {
 	f.write("proc/1/mountinfo", v2Mount)
 	f.write("proc/sys/kernel/osrelease", "6.18.44\n")
+	f.write("proc/sys/fs/inotify/max_user_instances", "128\n")
+	f.write("proc/sys/fs/inotify/max_user_watches", "65536\n")
 	f.write("proc/net/unix", "Num       RefCount Protocol Flags    Type St Inode Path\n"+
 		"0000000000000000: 00000002 00000000 00010000 0001 01 100 /run/nri/nri.sock\n"+fmt.Sprintf(socketLine, 101))
 	for name, text := range map[string]string{
-		"cgroup.controllers": "cpuset cpu io", "cpuset.cpus.effective": "0-3", "cpuset.mems.effective": "0",
+		"cgroup.controllers": "cpuset cpu io memory", "cpuset.cpus.effective": "0-3", "cpuset.mems.effective": "0",
 		"system.slice/cpu.max": "max 100000", "system.slice/cpu.max.burst": "0",
 	} {
 		f.write("sys/fs/cgroup/"+name, text+"\n")

@@ -2,9 +2,11 @@ package doctor
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/candor-project/candor/internal/cputext"
@@ -101,6 +103,40 @@ func (s *System) someGroups(mount string) (dirs []string) {
 		}
 	}
 	return dirs
+}
+
+// Limits of inotify for each user. The default of the kernel is 128 instances, and at least 8,192 watches. A process that refreshes
+// views has an instance, and up to three watches for each container with a memory limit.
+const (
+	minInstances = 128
+	minWatches   = 8192
+)
+
+// inotify checks the limits of inotify, which reports the reads of the memory in a view.
+func inotify(s *System) finding {
+	var found []string
+	for _, limit := range []struct {
+		name string
+		min  int64
+	}{{"max_user_instances", minInstances}, {"max_user_watches", minWatches}} {
+		text, err := s.kernelText("proc/sys/fs/inotify/" + limit.name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return warn("use a kernel with CONFIG_INOTIFY_USER", "the kernel has no inotify: the memory in a view is that of the start")
+		}
+		if err != nil {
+			return s.unreadable(err, Unknown, "sysctl fs.inotify")
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return finding{Unknown, fmt.Sprintf("fs.inotify.%s is %.20q", limit.name, text), "sysctl fs.inotify"}
+		}
+		if n < limit.min {
+			return warn(fmt.Sprintf("sysctl fs.inotify.%s=%d", limit.name, limit.min),
+				"fs.inotify.%s is %d: with many containers, the memory in a view is up to 30 s old or that of the start", limit.name, n)
+		}
+		found = append(found, fmt.Sprintf("%s %d", limit.name, n))
+	}
+	return pass("%s", strings.Join(found, ", "))
 }
 
 func seLinux(s *System) finding {

@@ -25,10 +25,10 @@ func lxcfs(s *System) finding {
 	}
 	for _, m := range mounts {
 		if m.FSType == "fuse.lxcfs" {
-			return warn("mount LXCFS's files into no container of Candor", "LXCFS is mounted on %s: its /proc/cpuinfo in a container hides Candor's view", m.Mountpoint)
+			return warn("mount LXCFS's files into no container of Candor", "LXCFS is mounted on %s: its files in /proc of a container hide Candor's view", m.Mountpoint)
 		}
 	}
-	return s.unit("lxcfs.service", "mount LXCFS's files into no container of Candor", "its /proc/cpuinfo in a container hides Candor's view")
+	return s.unit("lxcfs.service", "mount LXCFS's files into no container of Candor", "its files in /proc of a container hide Candor's view")
 }
 
 // unit warns if a service runs.
