@@ -258,10 +258,10 @@ func (l *ancestry) add(bound MemoryBound, usage int64, reclaimable func() (int64
 	return err
 }
 
-// readLimits reads the limits of a kind of the group at path and its ancestors. own has the parts of the group's memory; nil
+// readLimits reads the limits of a kind of the group at path and its ancestors. stat has the parts of the group's memory; nil
 // means that the limits do not bound memory. readLimits omits limits below atLeast, because they do not apply to the group: on
 // v1, the limit of a group without memory.use_hierarchy does not apply to its nested groups.
-func (r memoryReader) readLimits(path string, files limitFiles, own *MemoryStat, atLeast int64) (l ancestry, err error) {
+func (r memoryReader) readLimits(path string, files limitFiles, stat *MemoryStat, atLeast int64) (l ancestry, err error) {
 	l = noLimits
 	for start := path; path != "/" || r.rootHasLimits; path = filepath.Dir(path) {
 		dir := filepath.Join(r.mount, path)
@@ -277,10 +277,10 @@ func (r memoryReader) readLimits(path string, files limitFiles, own *MemoryStat,
 			}
 			err = l.add(MemoryBound{path, files.limit, limit}, usage, func() (int64, error) {
 				switch {
-				case own == nil:
+				case stat == nil:
 					return 0, nil
 				case path == start:
-					return own.reclaimable(), nil
+					return stat.reclaimable(), nil
 				default:
 					return r.reclaimable(dir)
 				}

@@ -50,7 +50,7 @@ func (r memoryReader) readV1(path string) (m Memory, err error) {
 	if m.Usage, err = r.open.readBytes(dir, memoryV1.usage); err != nil {
 		return m, err
 	}
-	limits, both := noLimits, noLimits
+	limits, memsw := noLimits, noLimits
 	if stat.memoryLimit != NoMemoryLimit {
 		if limits, err = r.readLimits(path, memoryV1, &m.Stat, stat.memoryLimit); err != nil {
 			return m, err
@@ -61,20 +61,20 @@ func (r memoryReader) readV1(path string) (m Memory, err error) {
 		_ = limits.add(MemoryBound{File: memoryStat, Limit: stat.memoryLimit}, m.Usage, func() (int64, error) { return m.Stat.reclaimable(), nil })
 	}
 	if stat.memswLimit != 0 && stat.memswLimit != NoMemoryLimit { // 0: the kernel does not count swap (swapaccount=0)
-		if both, err = r.readLimits(path, memswV1, &m.Stat, stat.memswLimit); err != nil {
+		if memsw, err = r.readLimits(path, memswV1, &m.Stat, stat.memswLimit); err != nil {
 			return m, err
 		}
 	}
 	// New memory also counts against the limit of the sum of memory and swap.
-	m.Bound, m.Free, m.Available = limits.bound, min(limits.room, both.room), min(limits.available, both.available)
+	m.Bound, m.Free, m.Available = limits.bound, min(limits.room, memsw.room), min(limits.available, memsw.available)
 	m.SwapLimit, m.SwapFree = NoMemoryLimit, NoMemoryLimit
-	limit := both.bound.Limit
+	limit := memsw.bound.Limit
 	if stat.memswLimit != 0 {
 		limit = min(limit, stat.memswLimit)
 	}
 	if limit != NoMemoryLimit {
 		m.SwapLimit = max(limit-m.Bound.Limit, 0)
-		m.SwapFree = min(max(m.SwapLimit-m.SwapUsage, 0), both.lowest)
+		m.SwapFree = min(max(m.SwapLimit-m.SwapUsage, 0), memsw.lowest)
 	}
 	return m, nil
 }

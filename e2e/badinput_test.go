@@ -102,6 +102,7 @@ func TestBadCommand(t *testing.T) {
 		{[]string{"run", "--cpu", "0.5", "--", notExecutable}, 126, "cannot execute it"},
 		{[]string{"run", "--cpu", "0.5", "--", "/"}, 126, "cannot execute it"},
 		{[]string{"resize", "web"}, 2, "missing --cpu or --memory; must be the new limit"},
+		{[]string{"resize", "web", "--memory", "64m", "--request", "100m"}, 2, "missing --cpu; must be the new limit"},
 		{[]string{"resize", "nobody", "--cpu", "1"}, 2, "candor ps lists them"},
 		{[]string{"resize", "web", "--cpu", "0"}, 2, "limit"},
 		{[]string{"resize", "web", "--cpu", "1e9"}, 2, wantAmount},

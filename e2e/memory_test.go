@@ -89,9 +89,15 @@ func TestRunMemory(t *testing.T) {
 	if got := l.ok("resize", "web", "--memory", "96m", "--memory-swap", "96m"); got != "web: memory 128m -> 96m\n" {
 		t.Errorf("candor resize: %q", got)
 	}
+	if got := do(t, l.candor("resize", "web", "--memory", "64m", "--cpu", "1000")); got.code == 0 || got.out != "" {
+		t.Errorf("with a CPU limit that does not fit: %+v", got)
+	}
 	pid := l.ps()["web"].PID
 	if total, err := memTotal(pid); total != 96*1024 || err != nil {
-		t.Errorf("after the resize: %d kB, %v", total, err)
+		t.Errorf("after the resizes: %d kB, %v", total, err)
+	}
+	if _, m := l.memory("web"); m == nil || m.Limit != 96*mib {
+		t.Errorf("after a refused resize: %+v", m)
 	}
 	n.cmd.Process.Kill()
 	n.cmd.Wait()
@@ -267,8 +273,12 @@ func TestDockerMemory(t *testing.T) {
 	d.eventually("candor view refresh has the restarted container", func() bool { _, m := d.memory("web"); return m != nil && !m.Stale })
 	refresh.cmd.Process.Signal(unix.SIGTERM)
 	refresh.end()
-	if got := do(t, d.docker("run", "--rm", "--network=none", "--runtime=candor", "--cpus=0.5", "--memory=128m", "-v", "/proc/version:/proc/meminfo:ro", "box", "cat", "/proc/meminfo")); got.code == 0 && !strings.HasPrefix(got.out, "Linux version") {
-		t.Errorf("a file of the user over /proc/meminfo: %+v", got)
+	file := d.in("meminfo")
+	if err := os.WriteFile(file, []byte("of the user\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.does("run", "--rm", "--network=none", "--runtime=candor", "--cpus=0.5", "--memory=128m", "-v", file+":/proc/meminfo:ro", "box", "cat", "/proc/meminfo"); got != "of the user" {
+		t.Errorf("a file of the user over /proc/meminfo: %q", got)
 	}
 	if r := d.ps()[id]; r.State != "running" {
 		t.Errorf("%+v", r)

@@ -37,9 +37,9 @@ func newStatLab(t *testing.T) *lab {
 	return l
 }
 
-// besideBurn returns a command line of candor run for a script beside a busy program, both with half a CPU. The first read of
+// scriptWithBurn returns a command line of candor run for a script beside a busy program, both with half a CPU. The first read of
 // /proc/stat wakes the process that refreshes the file.
-func besideBurn(name, script string) []string {
+func scriptWithBurn(name, script string) []string {
 	burn := strings.Join(play("burn")[1:], " ")
 	script = fmt.Sprintf("%s >/dev/null & cat /proc/stat >/dev/null; sleep 2; echo ready; %s; kill $!", burn, script)
 	return []string{"run", "--cpu", "0.5", "--view", "full+stat", "--name", name, "--", "sh", "-c", script}
@@ -78,7 +78,7 @@ func TestStatPrograms(t *testing.T) {
 			if exec.Command("sh", "-c", p.needs).Run() != nil {
 				t.Skip("the program is not installed")
 			}
-			n := l.launch(l.candor(besideBurn(p.name, p.script)...))
+			n := l.launch(l.candor(scriptWithBurn(p.name, p.script)...))
 			if got := n.line(t); got != "ready" {
 				t.Fatalf("got %q, want ready", got)
 			}
@@ -104,7 +104,7 @@ func TestStatHtop(t *testing.T) {
 	}
 	l := newStatLab(t)
 	t.Setenv("HTOPRC", os.DevNull) // the default settings
-	term := onScreen(t, l.candor(besideBurn("htop", "exec htop -d 100")...), 100, 24)
+	term := onScreen(t, l.candor(scriptWithBurn("htop", "exec htop -d 100")...), 100, 24)
 	term.shows("the meter of the CPU", htopBusy.MatchString)
 	outside := useOutside(t, l)
 	time.Sleep(3 * time.Second) // htop shows the use of the same 10 seconds

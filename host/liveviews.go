@@ -37,9 +37,9 @@ func LiveParts(g *Grant) view.LiveParts {
 	return view.LiveParts{Memory: g.View.HasMemory(), Stat: g.View.HasStat()}
 }
 
-// ViewBeside returns the view without the live files at whose paths another program, such as LXCFS, mounts its own files in a
+// OmitMountedFiles returns the view without the live files at whose paths another program, such as LXCFS, mounts its own files in a
 // container.
-func ViewBeside(v spec.View, isMounted func(path string) bool) spec.View {
+func OmitMountedFiles(v spec.View, isMounted func(path string) bool) spec.View {
 	for _, bind := range view.LiveBinds("", view.LiveParts{Memory: true, Stat: true}) {
 		if !isMounted(bind.Target) {
 			continue

@@ -390,16 +390,16 @@ func TestMovedStat(t *testing.T) {
 	l.wait("a refresh after the move", func() bool { return refreshes.Load() > 0 })
 }
 
-// TestViewBeside: Candor leaves files of other programs alone, and mounts the other files of the view.
-func TestViewBeside(t *testing.T) {
+// TestOmitMountedFiles: Candor leaves files of other programs alone, and mounts the other files of the view.
+func TestOmitMountedFiles(t *testing.T) {
 	for path, want := range map[string]spec.View{
 		"/proc/meminfo": spec.ViewCPUStat, "/proc/swaps": spec.ViewCPUStat, "/proc/stat": spec.ViewFull, "/proc/uptime": spec.ViewFullStat, "/proc": spec.ViewFullStat,
 	} {
-		if got := ViewBeside(spec.ViewFullStat, func(at string) bool { return at == path }); got != want {
+		if got := OmitMountedFiles(spec.ViewFullStat, func(at string) bool { return at == path }); got != want {
 			t.Errorf("beside %s: %s, want %s", path, got, want)
 		}
 	}
-	if got := ViewBeside(spec.ViewFullStat, func(string) bool { return true }); got != spec.ViewCPU {
+	if got := OmitMountedFiles(spec.ViewFullStat, func(string) bool { return true }); got != spec.ViewCPU {
 		t.Errorf("beside all files: %s", got)
 	}
 }

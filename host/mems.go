@@ -93,9 +93,9 @@ type MemoryRequest struct {
 }
 
 // NewMemoryRequest returns the request in the resources of an OCI specification, or nil if there is no limit. limit is
-// memory.limit, and both is memory.swap, the limit of memory and swap together, in bytes; 0 and less is no limit. The files of
+// memory.limit, and memsw is memory.swap, the limit of memory and swap together, in bytes; 0 and less is no limit. The files of
 // cgroup v2 in unified take precedence. A memory.high below memory.max is the limit, as in the container's view.
-func NewMemoryRequest(limit, both int64, unified map[string]string) *MemoryRequest {
+func NewMemoryRequest(limit, memsw int64, unified map[string]string) *MemoryRequest {
 	const none = cgroup.NoMemoryLimit
 	value := func(file string, unset int64) int64 {
 		text := strings.TrimSpace(unified[file])
@@ -111,8 +111,8 @@ func NewMemoryRequest(limit, both int64, unified map[string]string) *MemoryReque
 	if limit > 0 {
 		memory = limit
 	}
-	if limit > 0 && both > 0 {
-		swap = max(both-limit, 0)
+	if limit > 0 && memsw > 0 {
+		swap = max(memsw-limit, 0)
 	}
 	memory = min(value("memory.max", memory), value("memory.high", none))
 	if memory == none {
@@ -271,7 +271,7 @@ type MemoryState struct {
 
 // memoryState returns the memory of a container, or nil if the container itself has no limit below the machine's memory.
 func (h *Host) memoryState(g *Grant) *MemoryState {
-	own, err := h.groupOf(g).MemoryLimits()
+	limits, err := h.groupOf(g).MemoryLimits()
 	if err != nil {
 		return nil
 	}
@@ -280,7 +280,7 @@ func (h *Host) memoryState(g *Grant) *MemoryState {
 		return nil
 	}
 	machine, err := view.ReadMachineMemory()
-	if err != nil || own.Memory >= machine.Total && !g.View.HasMemory() {
+	if err != nil || limits.Memory >= machine.Total && !g.View.HasMemory() {
 		return nil
 	}
 	s := &MemoryState{Limit: m.Bound.Limit, Used: m.Usage, SwapLimit: m.SwapLimit}
@@ -318,11 +318,11 @@ func (op *operation) startMemory(g *Grant) (cgroup.Memory, error) {
 			m = above
 		}
 	}
-	own := cgroup.MemoryLimits{Memory: none, Swap: none}
+	requested := cgroup.MemoryLimits{Memory: none, Swap: none}
 	if r := op.starting.Memory; r != nil { // nil: the pod has the limit
-		own = r.MemoryLimits
+		requested = r.MemoryLimits
 	}
-	return limited(m, own), nil
+	return limited(m, requested), nil
 }
 
 // limited returns the memory of a new cgroup with limits below a cgroup with the memory above.

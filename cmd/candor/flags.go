@@ -187,13 +187,13 @@ func sizeText(bytes int64) string {
 }
 
 // memoryFlags are the flags for the memory of a container.
-type memoryFlags struct{ memory, both sizeFlag }
+type memoryFlags struct{ memory, memsw sizeFlag }
 
 // addMemoryFlags adds the flags. usage describes --memory.
 func addMemoryFlags(cmd *cobra.Command, usage string) *memoryFlags {
-	f := &memoryFlags{both: sizeFlag{unlimited: true}}
+	f := &memoryFlags{memsw: sizeFlag{unlimited: true}}
 	cmd.Flags().Var(&f.memory, "memory", usage)
-	cmd.Flags().Var(&f.both, "memory-swap", "limit of memory and swap together; -1: none for swap (default: twice --memory)")
+	cmd.Flags().Var(&f.memsw, "memory-swap", "limit of memory and swap together; -1: none for swap (default: twice --memory)")
 	return f
 }
 
@@ -207,15 +207,15 @@ func (f *memoryFlags) request(cmd *pflag.FlagSet) (*host.MemoryRequest, error) {
 		return nil, nil
 	}
 	r := &host.MemoryRequest{MemoryLimits: cgroup.MemoryLimits{Memory: f.memory.bytes, Swap: f.memory.bytes}}
-	switch both := f.both.bytes; {
-	case both == 0:
+	switch memsw := f.memsw.bytes; {
+	case memsw == 0:
 		r.IsSwapOptional = true
-	case both < 0:
+	case memsw < 0:
 		r.Swap = cgroup.NoMemoryLimit
-	case both < f.memory.bytes:
-		return nil, badInput("--memory-swap %v: must be --memory (%v) or more, because it is the limit of memory and swap together; or -1 for no limit", &f.both, &f.memory)
+	case memsw < f.memory.bytes:
+		return nil, badInput("--memory-swap %v: must be --memory (%v) or more, because it is the limit of memory and swap together; or -1 for no limit", &f.memsw, &f.memory)
 	default:
-		r.Swap = both - f.memory.bytes
+		r.Swap = memsw - f.memory.bytes
 	}
 	return r, host.CheckMemory(r)
 }

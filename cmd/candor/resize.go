@@ -33,13 +33,16 @@ func newResizeCommand() *cobra.Command {
 	var size, guarantee hybrid.Milli
 	cmd.Flags().Var((*milliFlag)(&size), "cpu", "new limit, such as 2, 1.5 or 1500m; 0: no limit (flexible only)")
 	cmd.Flags().Var((*milliFlag)(&guarantee), "request", "new guarantee of a flexible container (default: old --request, else new limit)")
-	memory := addMemoryFlags(cmd, "new memory limit, such as 512m or 2g")
+	memoryLimits := addMemoryFlags(cmd, "new memory limit, such as 512m or 2g")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		hasCPU := cmd.Flags().Changed("cpu")
 		if !hasCPU && !cmd.Flags().Changed("memory") {
 			return missing("--cpu or --memory", "the new limit, such as --cpu 1.5, --cpu 1500m or --memory 512m")
 		}
-		wanted, err := memory.request(cmd.Flags())
+		if !hasCPU && cmd.Flags().Changed("request") {
+			return missing("--cpu", "the new limit, such as 2, 1.5 or 1500m, which --request belongs to")
+		}
+		wanted, err := memoryLimits.request(cmd.Flags())
 		if err != nil {
 			return hostError(err)
 		}
@@ -55,11 +58,15 @@ func newResizeCommand() *cobra.Command {
 		if r.id, err = idNamed(h, args[0]); err != nil {
 			return err
 		}
-		undo, err := r.resizeMemory(wanted)
-		if err != nil || !hasCPU {
+		memory, err := r.resizeMemory(wanted)
+		if err != nil {
 			return hostError(err)
 		}
-		return r.resizeCPUs(size, guarantee, undo)
+		if hasCPU {
+			return r.resizeCPUs(size, guarantee, memory)
+		}
+		_, err = io.WriteString(cmd.OutOrStdout(), memory.text)
+		return err
 	}
 	return cmd
 }
@@ -71,33 +78,39 @@ type resizing struct {
 	id  string // of the container
 }
 
-// resizeMemory changes the memory limit, if wanted is not nil. undo restores the former limit.
-func (r *resizing) resizeMemory(wanted *host.MemoryRequest) (undo func() error, err error) {
+// A memoryChange is a change of a memory limit.
+type memoryChange struct {
+	text string       // line with the former and the new limit; "": no change
+	undo func() error // restores the former limit
+}
+
+// resizeMemory changes the memory limit, if wanted is not nil.
+func (r *resizing) resizeMemory(wanted *host.MemoryRequest) (c memoryChange, err error) {
 	if wanted == nil {
-		return func() error { return nil }, nil
+		return memoryChange{undo: func() error { return nil }}, nil
 	}
 	var swap *int64
 	if !wanted.IsSwapOptional {
 		swap = &wanted.Swap
 	}
 	before, after, undo, err := r.ResizeMemory(r.cmd.Context(), r.id, wanted.Memory, swap)
-	if err == nil {
-		_, err = fmt.Fprintf(r.cmd.OutOrStdout(), "%s: memory %s -> %s\n", r.id, sizeText(before.Memory), sizeText(after.Memory))
-	}
-	return undo, err
+	return memoryChange{fmt.Sprintf("%s: memory %s -> %s\n", r.id, sizeText(before.Memory), sizeText(after.Memory)), undo}, err
 }
 
-// resizeCPUs changes the limit and the guarantee. If they do not fit, it calls undo.
-func (r *resizing) resizeCPUs(size, guarantee hybrid.Milli, undo func() error) error {
+// resizeCPUs changes the limit and the guarantee. If they do not fit, it undoes the change of the memory limit.
+func (r *resizing) resizeCPUs(size, guarantee hybrid.Milli, memory memoryChange) error {
 	before, after, err := r.Resize(r.cmd.Context(), r.id, size, guarantee)
 	if err != nil {
-		return errline.Join(hostError(err), undo())
+		return errline.Join(hostError(err), memory.undo())
 	}
-	told, err := r.Notify(r.cmd.Context(), after, r.cmd.OutOrStdout(), r.cmd.ErrOrStderr())
+	if _, err := io.WriteString(r.cmd.OutOrStdout(), memory.text); err != nil {
+		return err
+	}
+	notification, err := r.Notify(r.cmd.Context(), after, r.cmd.OutOrStdout(), r.cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	return writeResize(r.cmd.OutOrStdout(), before, after, told)
+	return writeResize(r.cmd.OutOrStdout(), before, after, notification)
 }
 
 // writeResize writes the grants before and after a resize. The name is the container's display name, also if the user has typed

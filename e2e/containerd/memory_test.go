@@ -97,9 +97,9 @@ func TestMemoryKilledAgent(t *testing.T) {
 			}
 		})
 	}
-	for range kills {
+	for n := 0; (n < kills || reads.Load() == 0) && !t.Failed(); n++ {
 		l.plugin.kill()
 		l.startPlugin()
 	}
-	t.Logf("%d reads during %d kills", reads.Load(), kills)
+	t.Logf("%d reads during at least %d kills", reads.Load(), kills)
 }

@@ -80,7 +80,7 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 	a.View = viewOf(c, p, &s, a.Class)
 	a.Memory = ctr.Memory
 	if !ctr.Planned { // the mounts of a planned container include those of Candor
-		a.View = host.ViewBeside(a.View, ctr.mounts)
+		a.View = host.OmitMountedFiles(a.View, ctr.mounts)
 	}
 	a.Helpers = spec.ValueOr(s.Helpers, spec.HelpersShow)
 	a.Limit, a.Guarantee = amounts(a.Class, &ctr.CPU)

@@ -103,11 +103,11 @@ func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, erro
 // logView logs why the view of a container is not the view that its settings select.
 func (e *Engine) logView(p *Pod, ctr *Container, a *host.Allocation) {
 	c := e.config.Load()
-	said, err := kube.Parse(p.Annotations)
+	annotated, err := kube.Parse(p.Annotations)
 	if err != nil {
 		return
 	}
-	s := kube.Resolve(said, ctr.Name, c.Namespaces[p.Namespace], c.Node)
+	s := kube.Resolve(annotated, ctr.Name, c.Namespaces[p.Namespace], c.Node)
 	selected, permitted := spec.ValueOr(s.View, spec.DefaultView(a.Class)), viewOf(c, p, &s, a.Class)
 	switch {
 	case selected != permitted:

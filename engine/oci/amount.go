@@ -89,8 +89,8 @@ func memoryIn(resources object) (*host.MemoryRequest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("linux.resources.%w", err)
 	}
-	var limit, both int64 // both is the limit of memory and swap together
-	for key, into := range map[string]*int64{"limit": &limit, "swap": &both} {
+	var limit, memsw int64 // memsw is the limit of memory and swap together
+	for key, into := range map[string]*int64{"limit": &limit, "swap": &memsw} {
 		if err := memory.get(key, into); err != nil {
 			return nil, fmt.Errorf("linux.resources.memory.%w", err)
 		}
@@ -99,7 +99,7 @@ func memoryIn(resources object) (*host.MemoryRequest, error) {
 	if err := resources.get("unified", &unified); err != nil {
 		return nil, fmt.Errorf("linux.resources.%w", err)
 	}
-	return host.NewMemoryRequest(limit, both, unified), nil
+	return host.NewMemoryRequest(limit, memsw, unified), nil
 }
 
 // weightOf returns cpu.shares as text for a warning, or "" for a value that engines give every container.

@@ -154,10 +154,10 @@ func (w *Wrapper) requestOf(c *Call, cfg *config) (a request, ours bool, err err
 	a.Allocation, err = wish.allocation(c.Name(), cfg, w.Class)
 	a.env, a.systemd, a.weight = spec.ValueOr(wish.Env, false), c.Systemd, has.Weight
 	a.EngineRequest = has.engineRequest()
-	if beside := host.ViewBeside(a.View, cfg.hasMount); err == nil && beside != a.View {
-		err := fmt.Errorf("view %s instead of %s: Candor leaves files alone that are mounted in /proc", beside, a.View)
+	if reduced := host.OmitMountedFiles(a.View, cfg.hasMount); err == nil && reduced != a.View {
+		err := fmt.Errorf("view %s instead of %s: Candor does not replace files that are mounted in /proc", reduced, a.View)
 		c.warn(errline.Named(c.displayName(cfg), err))
-		a.View = beside
+		a.View = reduced
 	}
 	if err == nil {
 		a.Engine, err = chosenGroup(cfg.groupPath)
