@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/e2e/twins"
+	"github.com/candor-project/candor/view"
 )
 
 // An uninstallKind describes a container, which runs once under a runtime of Candor and once under runc.
@@ -26,12 +27,13 @@ type uninstallKind struct {
 // burst. The small containers fit on two CPUs.
 var uninstallKinds = []uninstallKind{
 	{"two exclusive CPUs and the memory of a NUMA node", "candor", true, []string{"--cpus", "2", "-e", "CANDOR_TOPOLOGY=single-numa"}},
-	{"an exclusive CPU", "candor", false, []string{"--cpus", "1"}},
+	{"an exclusive CPU and a memory limit", "candor", false, []string{"--cpus", "1", "--memory", "64m"}},
 	{"two exclusive CPUs", "candor", true, []string{"--cpus", "2"}},
 	{"an exclusive CPU and a fraction", "candor", true, []string{"--cpus", "1.5", "--cpu-shares", "1500"}},
 	{"another exclusive CPU", "candor", true, []string{"--cpus", "1", "--cpu-shares", "3000"}},
 	{updatedKind, "candor", false, []string{"--cpus", "0.1"}},
-	{"a fraction with a weight", "candor", false, []string{"--cpus", "0.12", "--cpu-shares", "512"}},
+	{"a fraction with a weight, a memory limit and a view of its CPU time", "candor", false,
+		[]string{"--cpus", "0.12", "--cpu-shares", "512", "--memory", "64m", "-e", "CANDOR_VIEW=full+stat"}},
 	{"a fraction with another period", "candor", false, []string{"--cpu-period", "50000", "--cpu-quota", "6789"}},
 	{"half a CPU", "candor", true, []string{"--cpus", "0.5"}},
 	{"a large fraction", "candor", true, []string{"--cpus", "0.9", "--cpu-shares", "2"}},
@@ -50,8 +52,8 @@ var uninstallKinds = []uninstallKind{
 // updatedKind is the name of the container that gets another limit while it runs.
 const updatedKind = "a fraction that is updated"
 
-// TestUninstallDocker: after candor uninstall, the kernel's files of a container equal those of the same container without
-// Candor, also if candor uninstall was killed at random points before. The containers go on, and nothing remains. A machine with
+// TestUninstallDocker: after candor uninstall, the kernel's files of a container, and the memory and the CPUs in its /proc, equal
+// those of the same container without Candor, also if candor uninstall was killed at random points before. The containers go on, and nothing remains. A machine with
 // 16 CPUs runs 20 pairs, a smaller machine some of them.
 //
 //	CANDOR_GIVEBACK_KILLS=50 go test -run '^TestUninstallDocker$' -v   50 kills in the middle of a give-back
@@ -248,6 +250,36 @@ func TestUninstallRun(t *testing.T) {
 	}
 	if got := do(t, l.candor("uninstall")); got.code != 0 || !strings.HasPrefix(got.out, "Nothing to remove.") {
 		t.Errorf("again: %+v", got)
+	}
+}
+
+// TestUninstallRunMemory: candor uninstall waits until candor run has closed the view of its program. The program then reads the
+// memory of the machine, and keeps its limit.
+func TestUninstallRunMemory(t *testing.T) {
+	l := newLab(t)
+	l.needMemory()
+	web := l.start([]string{"--cpu", "0.5", "--memory", "64m", "--view", "full+stat", "--name", "web"}, "sleep")
+	pid := l.ps()["web"].PID
+	if total, err := memTotal(pid); err != nil || total != 64*1024 {
+		t.Errorf("before: MemTotal is %d kB, %v", total, err)
+	}
+	if got := do(t, l.candor("uninstall")); got.code != 0 || !strings.Contains(got.out, "web live-view") {
+		t.Fatalf("%+v", got)
+	}
+	machine, err := view.ReadMachineMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if total, err := memTotal(pid); err != nil || total != machine.Total/1024 {
+		t.Errorf("after: MemTotal is %d kB, %v; want %d", total, err, machine.Total/1024)
+	}
+	if limits, err := l.tree.Group("web").MemoryLimits(); err != nil || limits.Memory != 64*mib {
+		t.Errorf("limits %+v, %v", limits, err)
+	}
+	web.cmd.Process.Signal(os.Interrupt)
+	web.end()
+	if _, err := os.Stat(l.state); !os.IsNotExist(err) {
+		t.Errorf("the state directory: %v", err)
 	}
 }
 

@@ -26,19 +26,19 @@ func sensitiveKind(name string, limit hybrid.Milli, isLarge bool, settings ...st
 }
 
 // givenBackKinds are 20 containers: five with exclusive CPUs, five with a fraction of a CPU, five flexible, and five with a
-// burst. The small containers fit on two CPUs.
+// burst. The small containers fit on two CPUs. A container with the annotation view also has a memory limit.
 var givenBackKinds = []givenBackKind{
 	sensitiveKind("two exclusive CPUs and the memory of a NUMA node", 2000, true, "topology=single-numa"),
-	sensitiveKind("an exclusive CPU", 1000, false),
+	sensitiveKind("an exclusive CPU and a view of its memory", 1000, false, "view=full"),
 	sensitiveKind("two exclusive CPUs", 2000, true),
 	sensitiveKind("an exclusive CPU and a fraction", 1500, true),
 	sensitiveKind("another exclusive CPU", 1000, true),
-	sensitiveKind("a fraction", 100, false),
+	sensitiveKind("a fraction and a view of its memory and its CPU time", 100, false, "view=full+stat"),
 	sensitiveKind("a fraction between two steps of systemd", 125, false),
 	sensitiveKind("an odd fraction", 333, true),
 	sensitiveKind("half a CPU", 500, true),
 	sensitiveKind("a large fraction", 900, true),
-	{"flexible", 300, 100, nil, false},
+	{"flexible with a view of its memory", 300, 100, map[string]string{"candor.dev/view": "full"}, false},
 	{"flexible without a limit", 0, 50, nil, false},
 	{"flexible without a limit and a request", 0, 0, nil, false},
 	{"flexible with odd values", 123, 77, nil, false},
@@ -58,8 +58,8 @@ type giveBackLab struct {
 	reload func() // lets systemd write its files again; nil: systemd creates no groups
 }
 
-// TestGiveBack: after candor nri --give-back, the kernel's files of each container and of its pod equal those of the same
-// container without Candor, also if candor nri --give-back was killed at random points before. A machine with 16 CPUs runs 20
+// TestGiveBack: after candor nri --give-back, the kernel's files of each container and of its pod, and the memory and the CPUs in
+// its /proc, equal those of the same container without Candor, also if candor nri --give-back was killed at random points before. A machine with 16 CPUs runs 20
 // pairs, a smaller machine some of them.
 //
 //	CANDOR_GIVEBACK_KILLS=50 go test -run '^TestGiveBack$' -v   50 kills in the middle of a give-back
@@ -117,6 +117,9 @@ func (g *giveBackLab) startPairs() (pairs []*twins.Pair, containers []*container
 	cpus := g.all()
 	start := func(kind givenBackKind, annotations map[string]string) int {
 		p := must[*pod](g)(g.create(kind.limit, kind.request, annotations))
+		if kind.annotations["candor.dev/view"] != "" {
+			p.memory = 64 * mib
+		}
 		ctr := must[*container](g)(p.run("app", kind.limit, kind.request, kind.annotations["candor.dev/class"] == "sensitive"))
 		containers = append(containers, ctr)
 		return ctr.firstProcess()

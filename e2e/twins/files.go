@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -30,14 +31,22 @@ var settings = map[string][]string{
 	"cpu":    {"cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares", "cpu.idle"},
 }
 
-// Settings are the contents of the files with a container's CPU settings. A name such as ../cpu.max stands for a file of a parent
-// group.
+// constants match the parts of two files of /proc that are constant on a machine: the size of the memory and the names of the
+// CPUs. In a container with a view, they are the container's own.
+var constants = map[string]*regexp.Regexp{
+	"/proc/meminfo": regexp.MustCompile(`(?m)^MemTotal: .*$`),
+	"/proc/stat":    regexp.MustCompile(`(?m)^cpu\d*`),
+}
+
+// Settings are the contents of the files with a container's CPU settings, and the constants that it finds in /proc. A name such as
+// ../cpu.max stands for a file of a parent group.
 type Settings struct {
 	texts map[string]string // without the final newline, by name
 	paths map[string]string // absolute paths, by name
 }
 
-// Read reads the CPU settings of the cgroup of a process, and of some parents of this cgroup.
+// Read reads the CPU settings of the cgroup of a process, and of some parents of this cgroup, and the constants that the process
+// finds in /proc.
 func Read(pid, parents int) (Settings, error) {
 	s := Settings{map[string]string{}, map[string]string{}}
 	membership, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
@@ -61,7 +70,22 @@ func Read(pid, parents int) (Settings, error) {
 	if !hasCPUs || !hasQuotaV1 && !hasQuotaV2 {
 		return s, fmt.Errorf("process %d: its cgroups have no CPU settings:\n%s", pid, membership)
 	}
-	return s, nil
+	return s, s.addConstants(pid)
+}
+
+// addConstants adds the constants in /proc of a process.
+func (s *Settings) addConstants(pid int) error {
+	for file, constant := range constants {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/root%s", pid, file))
+		if err != nil {
+			return err
+		}
+		s.texts[file] = strings.Join(constant.FindAllString(string(text), -1), " ")
+		if s.texts[file] == "" {
+			return fmt.Errorf("process %d: no %s in its %s", pid, constant, file)
+		}
+	}
+	return nil
 }
 
 // add reads the files of a controller in a directory and its parent directories.
