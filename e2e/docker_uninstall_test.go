@@ -53,8 +53,8 @@ var uninstallKinds = []uninstallKind{
 const updatedKind = "a fraction that is updated"
 
 // TestUninstallDocker: after candor uninstall, the kernel's files of a container, and the memory and the CPUs in its /proc, equal
-// those of the same container without Candor, also if candor uninstall was killed at random points before. The containers go on, and nothing remains. A machine with
-// 16 CPUs runs 20 pairs, a smaller machine some of them.
+// those of the same container without Candor, also if candor uninstall was killed at random points before. The containers go on,
+// and nothing remains. A machine with 16 CPUs runs 20 pairs, a smaller machine some of them.
 //
 //	CANDOR_GIVEBACK_KILLS=50 go test -run '^TestUninstallDocker$' -v   50 kills in the middle of a give-back
 func TestUninstallDocker(t *testing.T) {

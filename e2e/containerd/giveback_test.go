@@ -59,8 +59,8 @@ type giveBackLab struct {
 }
 
 // TestGiveBack: after candor nri --give-back, the kernel's files of each container and of its pod, and the memory and the CPUs in
-// its /proc, equal those of the same container without Candor, also if candor nri --give-back was killed at random points before. A machine with 16 CPUs runs 20
-// pairs, a smaller machine some of them.
+// its /proc, equal those of the same container without Candor, also if candor nri --give-back was killed at random points before.
+// A machine with 16 CPUs runs 20 pairs, a smaller machine some of them.
 //
 //	CANDOR_GIVEBACK_KILLS=50 go test -run '^TestGiveBack$' -v   50 kills in the middle of a give-back
 func TestGiveBack(t *testing.T) {
