@@ -22,7 +22,7 @@ func TestContainerd(t *testing.T) {
 		Kernel:  all[len(all)-1],
 		Machine: guest.Medium,
 		Cgroup:  2,
-	}, "TestNUMA|TestPodGroup|TestRuntime|TestBurstRaised")
+	}, "TestNUMA|TestPodGroup|TestRuntime|TestBurstRaised|TestMemoryView")
 }
 
 // TestContainerdWithSystemd runs the tests of e2e/containerd that differ if systemd creates the groups of
