@@ -16,8 +16,12 @@ func TestHostileLease(t *testing.T) {
 	for _, kind := range []string{"read", "write"} {
 		t.Run(kind, func(t *testing.T) {
 			l := newLab(t)
-			l.start([]string{"--cpu", "0.5", "--name", "evil"}, "lease", kind)
-			for _, name := range []string{"online", "cpuinfo"} {
+			flags, files := []string{"--cpu", "0.5", "--view", "full+stat", "--name", "evil"}, []string{"online", "cpuinfo", "stat"}
+			if l.tree.HasMemory() {
+				flags, files = append(flags, "--memory", "64m"), append(files, "meminfo", "swaps")
+			}
+			l.start(flags, "lease", kind)
+			for _, name := range files {
 				if fd, err := lease(t, filepath.Join(l.state, "views", "evil", name), leaseKinds[kind]); err != unix.EAGAIN {
 					t.Errorf("a %s lease on %s while candor run keeps it open: %d, %v", kind, name, fd, err)
 				}

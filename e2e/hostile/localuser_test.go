@@ -33,7 +33,7 @@ func TestHostileLocalUser(t *testing.T) {
 			l := newLab(t)
 			l.open()
 			defer syscall.Umask(syscall.Umask(umask))
-			l.launch(l.candor("run", "--cpu", "100m", "--name", "web", "--on-resize", "exec:true", "--", "sh", "-c", "echo ready; exec sleep 60"))
+			l.launch(l.candor("run", "--cpu", "100m", "--name", "web", "--view", "full+stat", "--on-resize", "exec:true", "--", "sh", "-c", "echo ready; exec sleep 60"))
 			before := l.ps()["web"]
 			l.checkModes()
 			if got := run(t, asUnprivileged(l.candor("ps"))); got.code != 0 || !strings.Contains(got.out, "web") {
@@ -66,7 +66,7 @@ func (l *lab) checkModes() {
 			want = 0o700
 		case entry.IsDir():
 			want = 0o755
-		case entry.Name() == "lock", isCommand:
+		case entry.Name() == "lock", entry.Name() == "live", isCommand:
 			want = 0o600
 		}
 		if mode != want {
