@@ -40,7 +40,7 @@ func newResizeCommand() *cobra.Command {
 			return missing("--cpu or --memory", "the new limit, such as --cpu 1.5, --cpu 1500m or --memory 512m")
 		}
 		if !hasCPU && cmd.Flags().Changed("request") {
-			return missing("--cpu", "the new limit, such as 2, 1.5 or 1500m, which --request belongs to")
+			return missing("--cpu", "the new limit, such as 2, 1.5 or 1500m; --request needs --cpu")
 		}
 		wanted, err := memoryLimits.request(cmd.Flags())
 		if err != nil {
