@@ -150,6 +150,10 @@ func (v *openViews) keepLive(h *Host, g *Grant) error {
 		if err != nil {
 			return err
 		}
+		if h.isGivingBack() { // a GiveBack marks the state before it opens the files, and waits for a process that has them open
+			files.Close()
+			return nil
+		}
 		v.putLive(g.ID, newLiveView(g, files))
 	}
 	return v.watch(h, g)
@@ -250,9 +254,9 @@ func (op *operation) refreshNow(g *Grant) error {
 }
 
 // RewriteMemory writes the present memory of a container to its view, if the view has memory and the container runs. Callers use
-// it after a change of the limit, without the lock.
+// it after a change of the limit, without the lock. During a GiveBack, it does nothing.
 func (h *Host) RewriteMemory(g *Grant) error {
-	if !g.View.HasMemory() {
+	if !g.View.HasMemory() || h.isGivingBack() {
 		return nil
 	}
 	err := view.UpdateMemory(h.store.ViewDir(g.ID), func() (cgroup.Memory, view.MachineMemory, error) { return h.measureMemory(groupName(g)) })

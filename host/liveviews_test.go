@@ -310,12 +310,16 @@ func TestGiveBackCanceledMemory(t *testing.T) {
 			t.Fatalf("cut %d: %v; the view was not given back", cut, err)
 		}
 	}
+	l.views.isAll = true // as in an agent
+	l.openLive(false)    // an agent that has looked for the mark just before
+	if is, err := view.IsRefreshed(l.store.ViewDir("web")); is || err != nil || total() == 64*mib {
+		t.Errorf("during the GiveBack, the view is refreshed: %v, %v, MemTotal %d", is, err, total())
+	}
 	release, err := l.HoldAgent()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer release()
-	l.views.isAll = true // as in an agent
 	defer l.refresh(l.Host)()
 	l.wait("the memory limit in the view", func() bool { return total() == 64*mib })
 }
