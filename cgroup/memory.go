@@ -34,9 +34,9 @@ type Memory struct {
 	// Free is the memory that the group of Bound can still allocate before the kernel reclaims the group's memory. It is
 	// NoMemoryLimit if there is no limit.
 	Free int64
-	// Available is the memory that the group can still allocate without swap, when the kernel reclaims page cache and slabs: the
-	// lowest sum of (limit - use) and reclaimable memory among the group and its ancestors that have a limit. It is NoMemoryLimit
-	// if there is no limit.
+	// Available is the memory that the group can still allocate without swap, when the kernel reclaims page cache and slabs. It
+	// is the lowest sum of (limit - use) and reclaimable memory among the group and its ancestors that have a limit, or
+	// NoMemoryLimit if there is no limit.
 	Available int64
 	Usage     int64 // memory in use, including page cache and kernel memory
 	// IsUncounted reports that a group of v2 does not have the memory controller. The kernel then counts the group's memory in
@@ -258,9 +258,9 @@ func (l *ancestry) add(bound MemoryBound, usage int64, reclaimable func() (int64
 	return err
 }
 
-// readLimits reads the limits of a kind of the group at path and its ancestors. stat has the parts of the group's memory; nil
-// means that the limits do not bound memory. readLimits omits limits below atLeast, because they do not apply to the group: on
-// v1, the limit of a group without memory.use_hierarchy does not apply to its nested groups.
+// readLimits reads the limits of a kind of the group at path and its ancestors. stat has the parts of the group's memory. It is
+// nil for limits that do not bound memory. readLimits omits limits below atLeast, which do not apply to the group. On v1, the
+// limit of a group without memory.use_hierarchy does not apply to its nested groups.
 func (r memoryReader) readLimits(path string, files limitFiles, stat *MemoryStat, atLeast int64) (l ancestry, err error) {
 	l = noLimits
 	for start := path; path != "/" || r.rootHasLimits; path = filepath.Dir(path) {

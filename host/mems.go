@@ -93,8 +93,8 @@ type MemoryRequest struct {
 }
 
 // NewMemoryRequest returns the request in the resources of an OCI specification, or nil if there is no limit. limit is
-// memory.limit, and memsw is memory.swap, the limit of memory and swap together, in bytes; 0 and less is no limit. The files of
-// cgroup v2 in unified take precedence. A memory.high below memory.max is the limit, as in the container's view.
+// memory.limit in bytes. memsw is memory.swap, the limit of memory and swap together in bytes. For both, 0 and less is no limit.
+// The files of cgroup v2 in unified take precedence. A memory.high below memory.max is the limit, as in the container's view.
 func NewMemoryRequest(limit, memsw int64, unified map[string]string) *MemoryRequest {
 	const none = cgroup.NoMemoryLimit
 	value := func(file string, unset int64) int64 {

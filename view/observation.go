@@ -30,8 +30,8 @@ type Observation struct {
 	Live     LiveParts // live files of View that are mounted
 	// IsHostMeminfo reports that /proc/meminfo is the kernel's file.
 	IsHostMeminfo bool
-	// ForeignMeminfo is the type of the file system of a file that is mounted over /proc/meminfo and is neither of the kernel nor
-	// of a view, such as fuse.lxcfs; "" if there is none.
+	// ForeignMeminfo is the type of the file system, such as fuse.lxcfs, of a file of another program over /proc/meminfo. It is ""
+	// for the file of the kernel and for the file of a view.
 	ForeignMeminfo string
 }
 

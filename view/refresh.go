@@ -48,7 +48,7 @@ type RefreshOptions struct {
 // through a read-only bind mount in another mount namespace.
 //
 // A reader cannot make a Refresher busy. Between two refreshes of a view, at most two events of each of its files wake the
-// Refresher (the read, and the end of the watch): a watch ends with its first event (IN_ONESHOT), and the next refresh restores
+// Refresher: the read, and the end of the watch. A watch ends with its first event (IN_ONESHOT), and the next refresh restores
 // the watch. The pause after a slow refresh is longer. Without readers and with a negative Idle, a Refresher does not wake up at
 // all.
 //
