@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"strconv"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -163,21 +166,73 @@ func (o *openFiles) readMemoryStat(dir string, keys map[string]memoryKey) (memor
 // A memoryReader reads the memory of the groups of a hierarchy.
 type memoryReader struct {
 	*hierarchy
-	open *openFiles
+	open      *openFiles
+	reclaimed *reclaimCache // nil: read each time
+}
+
+// A reclaimCache holds the reclaimable memory of groups for reclaimAge. A group with a limit above many containers, such as the
+// kubelet's group of all pods, is large, and the kernel takes long to write its memory.stat.
+type reclaimCache struct {
+	mutex sync.Mutex
+	dirs  map[string]reclaimedMemory
+}
+
+type reclaimedMemory struct {
+	size int64
+	at   time.Time
+}
+
+const reclaimAge = time.Second
+
+// get returns the reclaimable memory of the group in dir, which read reads. Callers that ask at the same moment for the same group wait
+// for a single read.
+func (c *reclaimCache) get(dir string, read func(dir string) (int64, error)) (int64, error) {
+	if c == nil {
+		return read(dir)
+	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	now := time.Now()
+	if m, ok := c.dirs[dir]; ok && now.Sub(m.at) < reclaimAge {
+		return m.size, nil
+	}
+	size, err := read(dir)
+	if err != nil {
+		return 0, err
+	}
+	maps.DeleteFunc(c.dirs, func(_ string, m reclaimedMemory) bool { return now.Sub(m.at) >= reclaimAge })
+	if c.dirs == nil {
+		c.dirs = map[string]reclaimedMemory{}
+	}
+	c.dirs[dir] = reclaimedMemory{size, now}
+	return size, nil
 }
 
 // HasMemory reports whether a hierarchy with the memory controller is mounted.
 func (t *Tree) HasMemory() bool { return t.memory != nil }
 
 // ReadMemory reads the memory of a group. group is the name of one of Candor's groups, as for Tree.Group, or the path of a foreign group,
-// as for Tree.EngineGroup. The error for a missing group is ErrNoGroup.
-func (t *Tree) ReadMemory(group string) (Memory, error) {
+// as for Tree.EngineGroup. The error for a missing group is ErrNoGroup. With KeepMemoryOpen, the memory that the kernel can reclaim in a
+// group above the group is up to a second old.
+func (t *Tree) ReadMemory(group string) (Memory, error) { return t.readMemory(group, &t.memoryOpen) }
+
+// ReadMemoryOnce is like ReadMemory, for a group that the caller does not read again soon: the group takes no place in the cache of
+// KeepMemoryOpen.
+func (t *Tree) ReadMemoryOnce(group string) (Memory, error) {
+	return t.readMemory(group, new(openFiles))
+}
+
+func (t *Tree) readMemory(group string, open *openFiles) (Memory, error) {
 	g := t.groupAt(group)
 	h, err := g.memoryHierarchy()
 	if err != nil {
 		return Memory{}, err
 	}
-	m, err := memoryReader{h, &t.memoryOpen}.read(h.pathOf(g.dir(h)))
+	r := memoryReader{hierarchy: h, open: open}
+	if t.memoryOpen.isOn() {
+		r.reclaimed = &t.reclaimed
+	}
+	m, err := r.read(h.pathOf(g.dir(h)))
 	return m, g.wrapMemory(err)
 }
 
@@ -282,7 +337,7 @@ func (r memoryReader) readLimits(path string, files limitFiles, stat *MemoryStat
 				case path == start:
 					return stat.reclaimable(), nil
 				default:
-					return r.reclaimable(dir)
+					return r.reclaimed.get(dir, r.reclaimable)
 				}
 			})
 			if err != nil {

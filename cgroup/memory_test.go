@@ -245,7 +245,33 @@ func memoryFixture(t testing.TB, v2 bool, files map[string]string) memoryReader 
 		must(t, os.MkdirAll(filepath.Dir(file), 0o755))
 		must(t, os.WriteFile(file, []byte(text+"\n"), 0o644))
 	}
-	return memoryReader{h, new(openFiles)}
+	return memoryReader{hierarchy: h, open: new(openFiles)}
+}
+
+// TestReclaimCache: containers of the same group share the reads of its memory.stat for a second.
+func TestReclaimCache(t *testing.T) {
+	var c reclaimCache
+	reads := 0
+	read := func(string) (int64, error) { reads++; return int64(reads), nil }
+	for _, dir := range []string{"/pods", "/pods", "/pods/a", "/pods"} {
+		if size, err := c.get(dir, read); err != nil || size != int64(len(dir)/7+1) {
+			t.Errorf("%s: %d, %v", dir, size, err)
+		}
+	}
+	if reads != 2 {
+		t.Errorf("%d reads of 2 groups", reads)
+	}
+	for dir, m := range c.dirs {
+		m.at = m.at.Add(-reclaimAge)
+		c.dirs[dir] = m
+	}
+	if size, err := c.get("/pods", read); err != nil || size != 3 || len(c.dirs) != 1 {
+		t.Errorf("after a second: %d, %v, %d groups", size, err, len(c.dirs))
+	}
+	failed := errors.New("read failed")
+	if _, err := c.get("/other", func(string) (int64, error) { return 0, failed }); err != failed || len(c.dirs) != 1 {
+		t.Errorf("a failed read: %v, %d groups", err, len(c.dirs))
+	}
 }
 
 // TestLowestLimit: the limits of a group and of the groups above it apply, with the free memory of the group with the lowest

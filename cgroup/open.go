@@ -35,6 +35,7 @@ type Tree struct {
 	bus                *bus         // connection to systemd; nil unless the driver is Systemd
 	open               openFiles    // files with CPU lists
 	memoryOpen         openFiles    // files of the memory controller
+	reclaimed          reclaimCache // of groups with limits above containers
 	deadline           atomic.Int64 // deadline from SetDeadline, as Unix time in nanoseconds; 0: none
 
 	parentUndo atomic.Pointer[steps] // steps of RestoreParent

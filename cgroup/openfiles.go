@@ -65,6 +65,13 @@ func (o *openFiles) setLimit(limit int) {
 	}
 }
 
+// isOn reports whether the cache can hold files.
+func (o *openFiles) isOn() bool {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	return o.limit > 0
+}
+
 func (o *openFiles) closeUnused() {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()

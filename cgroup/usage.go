@@ -220,15 +220,18 @@ func (g *Group) Stat() (Stat, error) {
 	defer r.Close()
 	var s Stat
 	if s.Usage, err = r.Read(); err == nil {
-		s.PerCPU, err = g.perCPU()
+		s.PerCPU, err = g.PerCPU()
 	}
 	return s, err
 }
 
-// perCPU reads the group's CPU time by CPU ID from v1's cpuacct controller. It returns nil on v2.
-func (g *Group) perCPU() ([]time.Duration, error) {
-	if g.tree.cpu.v2 {
-		return nil, nil
+// PerCPU reads the group's CPU time by CPU ID from v1's cpuacct controller. It returns nil if the kernel does not report it (v2).
+func (g *Group) PerCPU() ([]time.Duration, error) {
+	if g.err != nil || g.tree.cpu.v2 {
+		return nil, g.err
+	}
+	if g.tree.acct == nil {
+		return nil, g.wrap(errNoAcct)
 	}
 	dir := g.dir(g.tree.acct)
 	const file = "cpuacct.usage_percpu"

@@ -85,20 +85,20 @@ func (b *giveBackAttempt) giveBackLive(g *Grant, group *cgroup.Group, _ bool) er
 	if err != nil {
 		return err
 	}
-	memory, memoryErr := view.ReadMemTotal(dir)
-	cpus, statErr := view.ReadStatCPUs(dir)
-	isMachine := (!parts.Memory || memoryErr == nil && memory/1024 == machine.Total/1024) && (!parts.Stat || statErr == nil && cpus == b.online)
-	if isMachine {
+	if isMachine, err := view.ShowsMachine(dir, parts); err == nil && isMachine {
 		return nil
 	}
+	memory, _ := view.ReadMemTotal(dir) // for the report
+	cpus, _ := view.ReadStatCPUs(dir)
 	if !b.isDry {
 		files, err := view.OpenLiveExisting(dir, parts)
 		if err != nil {
 			return err
 		}
 		defer files.Close()
-		err = files.WriteMachine()
-		if errors.Is(err, unix.ENOSPC) { // stat of all CPUs is larger; meminfo and swaps have a constant length
+		err = files.Update(files.WriteMachine)
+		isMemoryDone, _ := view.ShowsMachine(dir, view.LiveParts{Memory: parts.Memory})
+		if errors.Is(err, unix.ENOSPC) && isMemoryDone { // stat of all CPUs is larger; meminfo and swaps have a constant length
 			b.log.Warn("a container still sees its former CPUs in /proc/stat, because the state directory has no space", logName(g.ID, &g.Engine), "cpus", cpus)
 			return nil
 		}

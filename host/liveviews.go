@@ -11,6 +11,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host/state"
+	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
@@ -167,36 +168,40 @@ func (v *openViews) watch(h *Host, g *Grant) error {
 		return nil
 	}
 	name := g.ID
-	if err := h.refreshLive(name, l); err != nil { // the files can be old
+	if err := h.refreshLive(name, l, false); err != nil { // the files can be old
 		return err
 	}
-	err := v.refresher.Add(name, l.files.Files(), func() error { return h.refreshLive(name, l) })
+	err := v.refresher.Add(name, l.files.Files(), func(isRead bool) error { return h.refreshLive(name, l, isRead) })
 	l.isWatched = err == nil || errors.Is(err, view.ErrNotWatched)
 	return err
 }
 
 // refreshLive writes the present memory and CPU time of a container to its live files. It writes nothing if the container has
-// ended.
-func (h *Host) refreshLive(name string, l *liveView) error {
+// ended. isRead reports that a program reads the files, so that another refresh follows soon.
+func (h *Host) refreshLive(name string, l *liveView, isRead bool) error {
 	err := l.files.Update(func() error {
-		err := h.refreshMemory(l)
-		if err == nil || isGoneError(err) {
-			err = h.refreshStat(name, l)
-		}
-		return err
+		return errline.Join(unlessGone(h.refreshMemory(l, isRead)), unlessGone(h.refreshStat(name, l)))
 	})
-	if err != nil && !isGoneError(err) {
+	if err != nil {
 		return err
 	}
 	h.degraded.remove(name, SettingLive)
 	return nil
 }
 
-func (h *Host) refreshMemory(l *liveView) error {
+// unlessGone returns nil for the error of a container that has ended, and every other error.
+func unlessGone(err error) error {
+	if isGoneError(err) {
+		return nil
+	}
+	return err
+}
+
+func (h *Host) refreshMemory(l *liveView, isRead bool) error {
 	if !l.files.Parts().Memory {
 		return nil
 	}
-	m, machine, err := h.measureMemory(l.group)
+	m, machine, err := h.measureMemory(l.group, isRead)
 	if err != nil {
 		return err
 	}
@@ -214,10 +219,14 @@ func (h *Host) refreshStat(name string, l *liveView) error {
 	return l.files.WriteStat(s)
 }
 
-// measureMemory reads the memory of a cgroup and of the machine.
-func (h *Host) measureMemory(group string) (m cgroup.Memory, machine view.MachineMemory, err error) {
+// measureMemory reads the memory of a cgroup and of the machine. The files of a cgroup that is read again soon stay open.
+func (h *Host) measureMemory(group string, isReadAgain bool) (m cgroup.Memory, machine view.MachineMemory, err error) {
+	read := h.tree.ReadMemoryOnce
+	if isReadAgain {
+		read = h.tree.ReadMemory
+	}
 	if machine, err = view.ReadMachineMemory(); err == nil {
-		m, err = h.tree.ReadMemory(group)
+		m, err = read(group)
 	}
 	return m, machine, err
 }
@@ -235,57 +244,83 @@ func (h *Host) statSample(name, group string) (s view.StatSample, err error) {
 	if s.User, s.System, err = h.tree.ReadUserSystem(group); err != nil {
 		return s, err
 	}
-	used, err := g.Stat()
-	s.PerCPU = used.PerCPU
+	s.PerCPU, err = g.PerCPU()
 	return s, err
 }
 
 // refreshNow refreshes the live files of a container at once. If another process keeps them current, it writes the memory, whose
-// limit can have changed, and the other process writes the CPU time.
+// limit can have changed, and the other process soon writes the CPU time.
 func (op *operation) refreshNow(g *Grant) error {
 	v := &op.views
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if l := v.live[g.ID]; l != nil && l.files.IsCurrent() {
-		return op.refreshLive(g.ID, l)
+		return op.refreshLive(g.ID, l, false)
 	}
-	view.WakeRefresher(op.store.ViewDir(g.ID))
-	return op.RewriteMemory(g)
+	return errline.Join(op.refreshStatNow(g), op.RewriteMemory(g))
+}
+
+// refreshStatNow writes the CPUs of a container to its stat. If a process keeps the file current, refreshStatNow wakes this process.
+func (op *operation) refreshStatNow(g *Grant) error {
+	if !g.View.HasStat() {
+		return nil
+	}
+	dir := op.store.ViewDir(g.ID)
+	files, err := view.OpenLiveExisting(dir, view.LiveParts{Stat: true})
+	if errors.Is(err, view.ErrRefreshed) {
+		view.WakeRefresher(dir)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	return files.Update(func() error { return unlessGone(op.refreshStat(g.ID, newLiveView(g, files))) })
 }
 
 // RewriteMemory writes the present memory of a container to its view, if the view has memory and the container runs. Callers use
 // it after a change of the limit, without the lock. During a GiveBack, it does nothing.
 func (h *Host) RewriteMemory(g *Grant) error {
-	if !g.View.HasMemory() || h.isGivingBack() {
+	if !g.View.HasMemory() {
 		return nil
 	}
-	err := view.UpdateMemory(h.store.ViewDir(g.ID), func() (cgroup.Memory, view.MachineMemory, error) { return h.measureMemory(groupName(g)) })
-	if isGoneError(err) {
+	err := view.UpdateMemory(h.store.ViewDir(g.ID), func() (m cgroup.Memory, machine view.MachineMemory, err error) {
+		if h.isGivingBack() { // in the turn of this update: a GiveBack marks the state first, and then writes the machine's memory
+			return m, machine, ErrGivingBack
+		}
+		return h.measureMemory(groupName(g), false)
+	})
+	if errors.Is(err, ErrGivingBack) {
 		return nil
 	}
-	return err
+	return unlessGone(err)
 }
 
 // showLive creates the live files of the container that this operation starts, and writes those of a container whose limits have
-// changed. Other live files are the work of RefreshViews, which showLive wakes if a container has other CPUs (hasMoved). A
-// failure is an error only for a container that starts.
+// changed. Other live files are the work of RefreshViews, which showLive wakes if a container has other CPUs (hasMoved); without
+// that process, showLive writes them. A failure is an error only for a container that starts.
 func (op *operation) showLive(g *Grant, hasMoved bool) error {
 	if a := op.starting; a != nil && a.ID == g.ID && !op.isUndoing {
 		return op.startLive(g, a.PID != 0)
 	}
 	if g.ID != op.rewritten && g.ID != op.resized {
-		if hasMoved && g.View.HasStat() {
-			view.WakeRefresher(op.store.ViewDir(g.ID))
+		if hasMoved {
+			op.reportLive(g, op.refreshStatNow(g))
 		}
 		return nil
 	}
 	if LiveParts(g) == (view.LiveParts{}) {
 		return nil
 	}
-	if err := op.refreshNow(g); err != nil && !isGoneError(err) {
+	op.reportLive(g, op.refreshNow(g))
+	return nil
+}
+
+// reportLive records the error of a refresh, unless the container has ended.
+func (op *operation) reportLive(g *Grant, err error) {
+	if unlessGone(err) != nil {
 		op.refreshFailed(g.ID, logName(g.ID, &g.Engine), err)
 	}
-	return nil
 }
 
 // RefreshViews keeps the live files of views current until ctx is done: those of all containers with HoldViews, and else those of
@@ -376,6 +411,10 @@ func (h *Host) followLive(ctx context.Context) {
 
 // openLive brings the open live files in line with the state. While the containers are being given back, it closes all of them.
 func (h *Host) openLive(isGivingBack bool) {
+	if isGivingBack { // also with a state that cannot be read: the GiveBack waits for the files
+		h.views.retainLive(func(string) bool { return false })
+		return
+	}
 	saved, err := h.store.Load()
 	if err != nil {
 		return // a broken state; the next operation replaces it
@@ -383,11 +422,8 @@ func (h *Host) openLive(isGivingBack bool) {
 	grants := state.ByName(saved.Grants)
 	h.views.retainLive(func(name string) bool {
 		isNew := time.Since(h.views.live[name].since) < startTime // an operation can be about to save its grant
-		return (grants[name] != nil || isNew) && !isGivingBack
+		return grants[name] != nil || isNew
 	})
-	if isGivingBack {
-		return
-	}
 	for _, g := range saved.Grants {
 		if LiveParts(g) == (view.LiveParts{}) || !h.degraded.isDue(g.ID, SettingLive, spec.View("")) {
 			continue

@@ -3,19 +3,25 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host/state"
+	"github.com/candor-project/candor/internal/kernelfs"
+	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
@@ -39,8 +45,52 @@ func (l *lab) needMemory() {
 // total fails the test unless the view of a container shows a MemTotal.
 func (l *lab) total(name string, want int64) {
 	l.Helper()
+	if total := l.shownTotal(name); total != want {
+		l.Errorf("%s: MemTotal is %d, want %d", name, total, want)
+	}
 	if total, err := view.ReadMemTotal(l.store.ViewDir(name)); err != nil || total != want {
-		l.Errorf("%s: MemTotal is %d, %v; want %d", name, total, err, want)
+		l.Errorf("%s: for other processes, MemTotal is %d, %v; want %d", name, total, err, want)
+	}
+}
+
+// shownTotal returns the MemTotal in bytes that a container reads.
+func (l *lab) shownTotal(name string) (total int64) {
+	l.Helper()
+	text, err := os.ReadFile(filepath.Join(l.ViewDir(name), "meminfo"))
+	if err != nil {
+		l.Fatal(err)
+	}
+	if _, err := fmt.Sscanf(string(text), "MemTotal: %d kB", &total); err != nil {
+		l.Fatalf("%.40q: %v", text, err)
+	}
+	return total * 1024
+}
+
+// closeLive closes the live files that this process has open, as if the process had ended.
+func (l *lab) closeLive() { l.views.retainLive(func(string) bool { return false }) }
+
+// showCPUs writes CPUs to the stat of a view, which no process has open.
+func (l *lab) showCPUs(name string, cpus cpuset.Set) {
+	l.Helper()
+	files, err := view.OpenLiveExisting(l.ViewDir(name), view.LiveParts{Stat: true})
+	if err != nil {
+		l.Fatal(err)
+	}
+	defer files.Close()
+	if err := files.WriteStat(view.StatSample{Time: state.SinceBoot(), CPUs: cpus}); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// statCPUs fails the test unless the stat of a view has the CPUs of the container's cgroup.
+func (l *lab) statCPUs(name string) {
+	l.Helper()
+	want, _, err := l.tree.Group(name).Effective()
+	if err != nil {
+		l.Fatal(err)
+	}
+	if cpus, err := view.ReadStatCPUs(l.ViewDir(name)); err != nil || cpus != want {
+		l.Errorf("%s: stat shows CPUs %v, %v; want %v", name, cpus, err, want)
 	}
 }
 
@@ -191,8 +241,7 @@ func TestEngineMemory(t *testing.T) {
 	})
 	set(32 * mib)
 	l.wait("a read leads to a refresh", func() bool {
-		total, err := view.ReadMemTotal(l.store.ViewDir("web"))
-		return err == nil && total == 32*mib
+		return l.shownTotal("web") == 32*mib
 	})
 	other.views.retainLive(func(string) bool { return false })
 	if s := l.InspectContainer(g).Memory; s == nil || s.Shown != 32*mib {
@@ -286,19 +335,15 @@ func TestGiveBackMemory(t *testing.T) {
 func TestGiveBackCanceledMemory(t *testing.T) {
 	l := newLab(t)
 	l.needMemory()
-	l.must(withMemory(ask("web", "0.5"), 64*mib), "wait")
-	l.views.retainLive(func(string) bool { return false }) // as if the candor run process had ended
+	a := withMemory(ask("web", "0.5"), 64*mib)
+	a.View = spec.ViewFullStat
+	l.must(a, "wait")
+	l.closeLive()
 	machine, err := view.ReadMachineMemory()
 	if err != nil {
 		t.Fatal(err)
 	}
-	total := func() int64 {
-		total, err := view.ReadMemTotal(l.store.ViewDir("web"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return total
-	}
+	total := func() int64 { return l.shownTotal("web") }
 	for cut := 0; total() != machine.Total/1024*1024; cut++ {
 		b, err := l.StartGiveBack(false)
 		if err != nil {
@@ -322,6 +367,124 @@ func TestGiveBackCanceledMemory(t *testing.T) {
 	defer release()
 	defer l.refresh(l.Host)()
 	l.wait("the memory limit in the view", func() bool { return total() == 64*mib })
+	l.wait("the container's CPU time in the view", func() bool {
+		text, err := os.ReadFile(filepath.Join(l.ViewDir("web"), "stat"))
+		fields := strings.Fields(string(text)) // cpu, user, nice, system and idle, in ticks of 10 ms
+		if err != nil || len(fields) < 5 || !strings.Contains(string(text), "\nprocesses 0\n") {
+			return false
+		}
+		ticks, err := strconv.Atoi(fields[4])
+		return err == nil && ticks < int(state.SinceBoot()/(10*time.Millisecond))/2 // the machine has been running for much longer than the container
+	})
+}
+
+// TestGiveBackBrokenState: the process that refreshes a view ends its work at the start of a GiveBack also if the state cannot be read.
+func TestGiveBackBrokenState(t *testing.T) {
+	l := newLab(t)
+	l.needMemory()
+	l.must(withMemory(ask("web", "0.5"), 64*mib), "wait")
+	if err := os.WriteFile(l.store.File(), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stop := l.refresh(l.Host)
+	defer stop()
+	b, err := l.StartGiveBack(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	l.wait("the give-back", func() bool {
+		r, err := b.Try(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Waiting == nil
+	})
+	l.isRemoved()
+}
+
+// TestRewriteDuringGiveBack: a process that has waited for its turn to write the memory writes nothing if a GiveBack has begun.
+func TestRewriteDuringGiveBack(t *testing.T) {
+	l := newLab(t)
+	l.needMemory()
+	g := l.must(withMemory(ask("web", "0.5"), 64*mib), "wait").Grant
+	l.closeLive()
+	boot, err := procfs.BootID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := view.OpenLiveExisting(l.ViewDir("web"), LiveParts(g))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	done := make(chan error, 1)
+	if err := files.Update(func() error { // a GiveBack
+		go func() { done <- l.RewriteMemory(g) }()
+		time.Sleep(20 * time.Millisecond)
+		if err := l.store.MarkGiveBack(boot); err != nil {
+			return err
+		}
+		return files.WriteMachine()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if is, err := view.ShowsMachine(l.ViewDir("web"), LiveParts(g)); !is || err != nil {
+		t.Errorf("after the other process, the view shows %d: %v", l.shownTotal("web"), err)
+	}
+}
+
+// TestStatWithoutMemory: an error of the memory does not stop the CPU time.
+func TestStatWithoutMemory(t *testing.T) {
+	l := newLab(t)
+	l.needMemory()
+	a := withMemory(ask("web", "0.5"), 64*mib)
+	a.View = spec.ViewFullStat
+	g := l.must(a, "wait").Grant
+	l.closeLive()
+	l.showCPUs("web", cpuset.MustParse("0-63"))
+	files, err := view.OpenLiveExisting(l.ViewDir("web"), LiveParts(g))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	if err := files.WriteMemory(cgroup.Memory{Bound: cgroup.MemoryBound{Limit: 8 * mib}}, view.MachineMemory{Total: 8 * mib}); err != nil {
+		t.Fatal(err)
+	}
+	remove := kernelfs.InjectFault(func(access kernelfs.Access, path string) error {
+		if access == kernelfs.WriteAccess && filepath.Base(path) == "meminfo" {
+			return unix.EIO
+		}
+		return nil
+	})
+	err = l.refreshLive("web", newLiveView(g, files), false)
+	remove()
+	if !errors.Is(err, unix.EIO) {
+		t.Errorf("error %v", err)
+	}
+	l.statCPUs("web")
+}
+
+// TestMovedStatAlone: without a process that refreshes views, an operation that moves or resizes a container writes its stat.
+func TestMovedStatAlone(t *testing.T) {
+	l := newLab(t)
+	a := ask("web", "0.5")
+	a.View = spec.ViewCPUStat
+	g := l.must(a, "wait").Grant
+	l.closeLive()
+	for _, op := range []*operation{{Host: l.Host}, {Host: l.Host, resized: "web"}} {
+		l.showCPUs("web", cpuset.MustParse("0-63"))
+		if err := op.showLive(g, true); err != nil {
+			t.Fatal(err)
+		}
+		l.statCPUs("web")
+		if is, err := view.IsRefreshed(l.ViewDir("web")); is || err != nil {
+			t.Errorf("afterwards, the files are open: %t, %v", is, err)
+		}
+	}
 }
 
 // TestMountedView: a container that was started without live files has none.
@@ -371,7 +534,7 @@ func TestMovedStat(t *testing.T) {
 	}
 	defer r.Close()
 	var refreshes atomic.Int64
-	if err := r.Add("web", files.Files(), func() error { refreshes.Add(1); return nil }); err != nil {
+	if err := r.Add("web", files.Files(), func(bool) error { refreshes.Add(1); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	runCtx, cancel := context.WithCancel(context.Background())

@@ -65,13 +65,17 @@ func addMemoryViews(b *testing.B, r *Refresher, views, openFiles int) (dir strin
 			b.Fatal(err)
 		}
 		b.Cleanup(l.Close)
-		refresh := func() error {
+		refresh := func(isRead bool) error {
 			return l.Update(func() error {
 				machine, err := ReadMachineMemory()
 				if err != nil {
 					return err
 				}
-				m, err := tree.ReadMemory(path)
+				read := tree.ReadMemoryOnce
+				if isRead {
+					read = tree.ReadMemory
+				}
+				m, err := read(path)
 				if err != nil {
 					return err
 				}

@@ -99,14 +99,14 @@ func ExampleRefresher() {
 		return
 	}
 	defer files.Close()
-	refresh := func() error {
+	refresh := func(bool) error {
 		memory, err := tree.ReadMemory("/engine/web")
 		if err != nil {
 			return err
 		}
 		return files.Write(memory, machine)
 	}
-	if err := refresh(); err != nil {
+	if err := refresh(true); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return
 	}

@@ -340,7 +340,7 @@ func checkOwner(f *os.File, kind uint32) error {
 // Remove removes a view with its live files and its directory. Bind mounts of the files remain valid and keep their content.
 // Remove returns nil for a missing view.
 func Remove(dir string) error {
-	if err := removeFiles(dir, onlineName, cpuinfoName, meminfoName, swapsName, statName, liveName); err != nil {
+	if err := removeFiles(dir, onlineName, cpuinfoName, meminfoName, swapsName, totalName, statName, liveName); err != nil {
 		return err
 	}
 	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -53,14 +53,19 @@ type LiveFiles struct {
 }
 
 // OpenLive opens the files of a view for writing, and creates missing files and a missing directory. The error is ErrRefreshed if
-// another process has them open, and ErrLeased as for Open.
+// another process still has them open after 100 ms, and ErrLeased as for Open.
 func OpenLive(dir string, parts LiveParts) (*LiveFiles, error) {
 	d, err := makeDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("view: %w", err)
 	}
 	defer d.Close()
-	return openLive(d, parts, unix.O_CREAT|unix.O_NONBLOCK)
+	for end := time.Now().Add(updateTurn); ; time.Sleep(time.Millisecond) { // another process can have the files open for a moment
+		l, err := openLive(d, parts, unix.O_CREAT|unix.O_NONBLOCK)
+		if !errors.Is(err, ErrRefreshed) || time.Now().After(end) {
+			return l, err
+		}
+	}
 }
 
 // OpenLiveExisting is like OpenLive, but returns fs.ErrNotExist if a file is missing: it must not create a file in the directory
@@ -133,13 +138,26 @@ func lockUpdate(f *os.File) (unlock func()) {
 	}
 }
 
+// inTurn calls do, which measures a container and writes its files, in the turn of this process. After a long turn, for example of
+// a process that was stopped in it, inTurn calls do once more: another process can have ceased to wait for its turn and written a
+// newer measurement.
+func inTurn(lock *os.File, do func() error) error {
+	defer lockUpdate(lock)()
+	start := time.Now()
+	err := do()
+	if err == nil && time.Since(start) >= updateTurn {
+		err = do()
+	}
+	return err
+}
+
 // Update calls do, which measures the container and writes the files. At most one Update of a view runs at a time, in all
-// processes: otherwise an older measurement could replace a newer one, and thus show a former limit again.
+// processes: otherwise an older measurement could replace a newer one, and thus show a former limit again. If do takes as long as
+// another process waits for it (100 ms), Update calls it twice.
 func (l *LiveFiles) Update(do func() error) error {
 	l.updating.Lock()
 	defer l.updating.Unlock()
-	defer lockUpdate(l.lock)()
-	return do()
+	return inTurn(l.lock, do)
 }
 
 // UpdateMemory measures and writes the memory of the view in dir, which another process can have open as LiveFiles. The error is
@@ -160,12 +178,13 @@ func UpdateMemory(dir string, measure func() (cgroup.Memory, MachineMemory, erro
 		return err
 	}
 	defer files.Close()
-	defer lockUpdate(lock)()
-	m, machine, err := measure()
-	if err != nil {
-		return err
-	}
-	return files.Write(m, machine)
+	return inTurn(lock, func() error {
+		m, machine, err := measure()
+		if err != nil {
+			return err
+		}
+		return files.Write(m, machine)
+	})
 }
 
 // IsRefreshed reports whether a process keeps the view in dir current. Only the owner of the view can ask.
@@ -196,7 +215,7 @@ func WakeRefresher(dir string) {
 // RemoveLive removes the live files of the view in dir. Bind mounts of the files remain valid and keep their content. RemoveLive
 // returns nil for a missing view.
 func RemoveLive(dir string) error {
-	return removeFiles(dir, meminfoName, swapsName, statName, liveName)
+	return removeFiles(dir, meminfoName, swapsName, totalName, statName, liveName)
 }
 
 // ReadParts returns the live parts of the view in dir.
@@ -209,32 +228,50 @@ func ReadParts(dir string) LiveParts {
 }
 
 // ReadMemTotal returns the MemTotal in bytes that the view in dir shows. The error is fs.ErrNotExist if the view has no memory.
-// ReadMemTotal does not wait for a lease, but returns ErrLeased.
+// ReadMemTotal does not read the file of the container, and so leads to no refresh.
 func ReadMemTotal(dir string) (int64, error) {
-	path := filepath.Join(dir, meminfoName)
+	path := filepath.Join(dir, totalName)
 	text, err := fileio.ReadNoLink(path, maxMeminfo)
 	if err != nil {
-		return 0, leaseError(err)
+		return 0, err
 	}
-	values, err := parseMachine(text)
+	values, err := parseTotal(text)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", path, err)
 	}
-	return values[fieldIndex("MemTotal")] * 1024, nil
+	return values[0] * 1024, nil
+}
+
+// readMeminfo returns the values of meminfoFields that the view in dir shows.
+func readMeminfo(dir string) ([]int64, error) {
+	path := filepath.Join(dir, meminfoName)
+	text, err := fileio.ReadNoLink(path, maxMeminfo)
+	if err != nil {
+		return nil, leaseError(err)
+	}
+	values, err := parseMachine(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return values, nil
 }
 
 // ReadStatCPUs returns the CPUs in the stat file of the view in dir. The error is fs.ErrNotExist if the view has no CPU time.
 func ReadStatCPUs(dir string) (cpuset.Set, error) {
-	path := filepath.Join(dir, statName)
-	text, err := fileio.ReadNoLink(path, procfs.MaxStat)
+	text, err := readStat(dir)
 	if err != nil {
-		return cpuset.Set{}, leaseError(err)
+		return cpuset.Set{}, err
 	}
 	cpus, err := parseStat(text)
 	if err != nil {
-		return cpus, fmt.Errorf("%s: %w", path, err)
+		return cpus, fmt.Errorf("%s: %w", filepath.Join(dir, statName), err)
 	}
 	return cpus, nil
+}
+
+func readStat(dir string) ([]byte, error) {
+	text, err := fileio.ReadNoLink(filepath.Join(dir, statName), procfs.MaxStat)
+	return text, leaseError(err)
 }
 
 // Parts returns the parts that are open.
@@ -350,6 +387,9 @@ func (l *LiveFiles) restoreStat() error {
 	if err != nil {
 		return fmt.Errorf("view: %w", err)
 	}
+	if l.counters.CPUs != nil && hasMachineCounters(shown) { // of a GiveBack that was canceled
+		shown = nil
+	}
 	l.counters.Resume(shown)
 	return nil
 }
@@ -364,25 +404,90 @@ func parseBootTime(text []byte) (seconds int64, err error) {
 	return 0, errors.New("no btime")
 }
 
-// WriteMachine writes the machine's present values, for a container that has the view still mounted when Candor is removed.
+// WriteMachine writes the machine's present values, for a container that has the view still mounted when Candor is removed. If this
+// process is killed between two writes, ShowsMachine reports it.
 func (l *LiveFiles) WriteMachine() error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	var err error
+	if l.stat != nil {
+		err = l.writeMachineStat()
+	}
 	if l.memory != nil {
-		err = l.memory.WriteMachine()
+		err = errline.Join(err, l.memory.WriteMachine())
 	}
-	if l.stat == nil {
-		return err
+	return err
+}
+
+func (l *LiveFiles) writeMachineStat() error {
+	text, err := kernelfs.ReadLong(hostStat, procfs.MaxStat)
+	if err == nil {
+		text, err = extendLine(l.stat, text)
 	}
-	text, statErr := kernelfs.ReadLong(hostStat, procfs.MaxStat)
-	if statErr == nil {
-		text, statErr = extendLine(l.stat, text)
+	if err != nil {
+		return fmt.Errorf("view: %w", err)
 	}
-	if statErr == nil {
-		statErr = rewrite{l.stat, text}.put()
+	if err := kernelfs.FaultOf(kernelfs.WriteAccess, l.stat.Name()); err != nil {
+		return fmt.Errorf("view: %w", &fs.PathError{Op: "write", Path: l.stat.Name(), Err: err})
 	}
-	return errline.Join(err, statErr)
+	return rewrite{l.stat, text}.put()
+}
+
+// ShowsMachine reports whether the files of parts have the machine's values, as a complete WriteMachine leaves them. It does not
+// wait for a lease, but returns ErrLeased.
+func ShowsMachine(dir string, parts LiveParts) (bool, error) {
+	if parts.Stat {
+		is, err := statShowsMachine(dir)
+		if err != nil || !is {
+			return false, err
+		}
+	}
+	if !parts.Memory {
+		return true, nil
+	}
+	shown, err := readMeminfo(dir)
+	if err != nil {
+		return false, err
+	}
+	text, err := kernelfs.ReadLong(hostMeminfo, maxMeminfo)
+	if err != nil {
+		return false, fmt.Errorf("is /proc mounted? %w", err)
+	}
+	machine, err := parseMachine(text)
+	// VmallocTotal is a constant of the kernel, and 0 for a container: the limit of a container can be the machine's memory.
+	total, vmalloc := fieldIndex("MemTotal"), fieldIndex("VmallocTotal")
+	return err == nil && shown[total] == machine[total] && shown[vmalloc] == machine[vmalloc], err
+}
+
+// statShowsMachine reports whether stat is a whole text of the kernel for the CPUs that are online now. In a container's text, the
+// machine's counters are 0. A process that was killed in the write leaves the first lines of the new text, and the last ones of the
+// old text.
+func statShowsMachine(dir string) (bool, error) {
+	text, err := readStat(dir)
+	if err != nil {
+		return false, err
+	}
+	shown, err := parseStat(text)
+	if err != nil {
+		return false, err
+	}
+	machine, err := kernelfs.ReadLong(hostStat, procfs.MaxStat)
+	if err != nil {
+		return false, fmt.Errorf("is /proc mounted? %w", err)
+	}
+	online, err := parseStat(machine)
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	return err == nil && shown == online && hasMachineCounters(text) && bytes.HasPrefix(lines[len(lines)-1], []byte("softirq ")), err
+}
+
+// hasMachineCounters reports whether a text of /proc/stat has counters of the machine. Those of a container are 0.
+func hasMachineCounters(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		if number, found := bytes.CutPrefix(line, []byte("processes ")); found {
+			return string(bytes.TrimSpace(number)) != "0"
+		}
+	}
+	return false
 }
 
 // Close closes the files. It does not remove the view. It stores the counters of stat, if it can.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 var bothParts = LiveParts{Memory: true, Stat: true}
@@ -84,6 +85,23 @@ func TestLiveFiles(t *testing.T) {
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Error("the view remains")
 	}
+}
+
+// TestLiveBrieflyOpen: a container starts also if another process has the files open for a moment.
+func TestLiveBrieflyOpen(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "web")
+	other := openLiveView(t, dir)
+	closed := make(chan bool)
+	go func() {
+		time.Sleep(updateTurn / 10)
+		other.Close()
+		close(closed)
+	}()
+	l, err := OpenLive(dir, bothParts)
+	if <-closed; err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
 }
 
 // statSums returns the numbers of the lines in the stat file of a view, by name.
@@ -266,6 +284,115 @@ func TestLiveWriteMachine(t *testing.T) {
 	}
 }
 
+// allCPUs returns the CPUs of the kernel's stat.
+func allCPUs(t *testing.T) cpuset.Set {
+	t.Helper()
+	text, err := os.ReadFile(hostStat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cpus, err := parseStat(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cpus
+}
+
+// TestShowsMachine: only the files of a complete WriteMachine count as the machine's, also if the container has the machine's CPUs and
+// as much memory as the machine, and if a process was killed between or within the writes.
+func TestShowsMachine(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "web")
+	l := openLiveView(t, dir)
+	machine, err := ReadMachineMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := limited
+	m.Bound.Limit = machine.Total
+	if err := l.WriteMemory(m, machine); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.WriteStat(StatSample{Time: time.Hour, CPUs: allCPUs(t)}); err != nil {
+		t.Fatal(err)
+	}
+	is := func(when string, parts LiveParts, want bool) {
+		t.Helper()
+		if got, err := ShowsMachine(dir, parts); got != want || err != nil {
+			t.Errorf("%s: %+v: %t, %v", when, parts, got, err)
+		}
+	}
+	memory, stat := LiveParts{Memory: true}, LiveParts{Stat: true}
+	is("of the container", memory, false)
+	is("of the container", stat, false)
+	former, err := os.ReadFile(filepath.Join(dir, statName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{statName, meminfoName} {
+		if err := l.WriteMemory(m, machine); err != nil {
+			t.Fatal(err)
+		}
+		remove := kernelfs.InjectFault(func(access kernelfs.Access, path string) error {
+			if access == kernelfs.WriteAccess && path == filepath.Join(dir, name) {
+				return unix.EIO
+			}
+			return nil
+		})
+		err := l.WriteMachine()
+		remove()
+		if !errors.Is(err, unix.EIO) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		is("without "+name, bothParts, false)
+	}
+	if err := l.WriteMachine(); err != nil {
+		t.Fatal(err)
+	}
+	is("of the machine", bothParts, true)
+	whole, err := os.ReadFile(filepath.Join(dir, statName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := append(bytes.TrimSuffix(former, []byte("\n")), bytes.Repeat([]byte(" "), max(len(whole)-len(former), 0))...)
+	softirq := bytes.Index(whole, []byte("\nsoftirq "))
+	for written := 0; written < softirq; written += 1 + softirq/50 {
+		text := append(append([]byte{}, whole[:written]...), append(old, '\n')[written:]...)
+		if err := os.WriteFile(filepath.Join(dir, statName), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := ShowsMachine(dir, stat); got {
+			t.Errorf("after %d of %d bytes, stat counts as the machine's", written, len(whole))
+		}
+	}
+}
+
+// TestLiveMachineCounters: a container whose stat showed the machine continues with its own counters.
+func TestLiveMachineCounters(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "web")
+	l := openLiveView(t, dir)
+	s := StatSample{Time: time.Hour, CPUs: cpuset.Of(0)}
+	write := func() StatCounter {
+		t.Helper()
+		s.Time, s.User = s.Time+time.Second, s.User+time.Second/2
+		if err := l.WriteStat(s); err != nil {
+			t.Fatal(err)
+		}
+		return statSums(t, dir)[""]
+	}
+	write()
+	before := write()
+	l.Close()
+	l = openLiveView(t, dir)
+	if err := l.WriteMachine(); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	l = openLiveView(t, dir)
+	if after := write(); after.User < before.User || after.User > before.User+time.Second || after.Idle > before.Idle+2*time.Second {
+		t.Errorf("the counters change from %+v to %+v", before, after)
+	}
+}
+
 // TestLiveLease: no process can take a lease on open live files, and a leased file is an error.
 func TestLiveLease(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "web")
@@ -362,6 +489,22 @@ func TestLiveUpdates(t *testing.T) {
 		t.Fatal(err)
 	}
 	total(64 * mib)
+	calls := 0
+	if err := l.Update(func() error { // takes so long that another process does not wait for it
+		if calls++; calls > 1 {
+			return l.WriteMemory(less, MachineMemory{Total: gib})
+		}
+		if err := UpdateMemory(dir, measure(less)); err != nil {
+			return err
+		}
+		return l.WriteMemory(limited, MachineMemory{Total: gib})
+	}); err != nil || calls != 2 {
+		t.Errorf("%v, %d measurements", err, calls)
+	}
+	total(32 * mib)
+	if err := UpdateMemory(dir, measure(limited)); err != nil {
+		t.Fatal(err)
+	}
 	failed := errors.New("cannot measure")
 	if err := UpdateMemory(dir, func() (cgroup.Memory, MachineMemory, error) { return cgroup.Memory{}, MachineMemory{}, failed }); !errors.Is(err, failed) {
 		t.Errorf("a failed measurement: %v", err)

@@ -23,14 +23,15 @@ import (
 const (
 	meminfoName = "meminfo"
 	swapsName   = "swaps"
+	totalName   = "memtotal" // MemTotal in kB, for other processes of Candor: a read of meminfo counts as a read of the container
 	hostMeminfo = "/proc/meminfo"
 	hostSwaps   = "/proc/swaps"
 )
 
-// MemoryFiles are the open files of a memory view: meminfo and swaps. While they are open for writing, no process can take a lease on
+// MemoryFiles are the open files of a memory view: meminfo and swaps, and memtotal, which no container mounts. While they are open for writing, no process can take a lease on
 // them. MemoryFiles are not safe for concurrent use.
 type MemoryFiles struct {
-	meminfo, swaps numbersFile
+	meminfo, swaps, total numbersFile
 }
 
 // OpenMemory opens the files of a memory view for writing, and creates missing files, readable by all users. It creates the directory if it
@@ -65,9 +66,16 @@ func openMemory(d *os.File, flags int) (*MemoryFiles, error) {
 		meminfo.Close()
 		return nil, fmt.Errorf("view: %w", err)
 	}
+	total, err := openFile(d, totalName, flags)
+	if err != nil {
+		meminfo.Close()
+		swaps.Close()
+		return nil, fmt.Errorf("view: %w", err)
+	}
 	return &MemoryFiles{
 		meminfo: numbersFile{file: meminfo, render: renderMeminfo, parse: parseMachine},
 		swaps:   numbersFile{file: swaps, render: renderSwaps, parse: parseSwapsView},
+		total:   numbersFile{file: total, render: renderTotal, parse: parseTotal},
 	}, nil
 }
 
@@ -75,6 +83,7 @@ func openMemory(d *os.File, flags int) (*MemoryFiles, error) {
 func (f *MemoryFiles) Close() {
 	f.meminfo.file.Close()
 	f.swaps.file.Close()
+	f.total.file.Close()
 }
 
 // Write writes the memory of a container. It rewrites each changed file in place: the offset and the width of every number stay, and
@@ -84,7 +93,7 @@ func (f *MemoryFiles) Close() {
 func (f *MemoryFiles) Write(m cgroup.Memory, machine MachineMemory) error {
 	figures := newMemory(m, machine)
 	err := f.meminfo.write(figures.meminfoValues())
-	return errline.Join(err, f.swaps.write(figures.swapsValues()))
+	return errline.Join(err, f.swaps.write(figures.swapsValues()), f.total.write([]int64{figures.total}))
 }
 
 // WriteMachine writes the machine's present memory. It is for a container that still has the view mounted when Candor is removed. A field
@@ -99,7 +108,11 @@ func (f *MemoryFiles) WriteMachine() error {
 		return fmt.Errorf("view: %s: %w", hostMeminfo, err)
 	}
 	size, free := values[fieldIndex("SwapTotal")], values[fieldIndex("SwapFree")]
-	return errline.Join(f.meminfo.write(values), f.swaps.write([]int64{size, size - free}))
+	total := values[fieldIndex("MemTotal")]
+	if err := errline.Join(f.swaps.write([]int64{size, size - free}), f.total.write([]int64{total})); err != nil {
+		return err
+	}
+	return f.meminfo.write(values) // the last file: ShowsMachine looks at it
 }
 
 // maxMeminfo bounds the length of the machine's /proc/meminfo in bytes. It is less than 2 kB.
@@ -140,6 +153,18 @@ func parseSwapsView(text []byte) ([]int64, error) {
 		return nil, fmt.Errorf("cannot parse %.60q: %w", lines[1], err)
 	}
 	return []int64{size, used}, nil
+}
+
+// renderTotal returns the text of memtotal.
+func renderTotal(values []int64) []byte { return append(appendRight(nil, values[0], 15), '\n') }
+
+// parseTotal returns the value of the text of memtotal.
+func parseTotal(text []byte) ([]int64, error) {
+	n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
+	if err != nil || n <= 0 || n > maxTotal {
+		return nil, fmt.Errorf("cannot parse %.60q", text)
+	}
+	return []int64{n}, nil
 }
 
 // fieldIndex returns the index of a field in meminfoFields, or -1.

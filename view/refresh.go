@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -22,12 +23,12 @@ const (
 	DefaultLinger = 10 * time.Second
 )
 
-// slowFactor is the lowest ratio of the pause after a refresh to the duration of the refresh. A container with thousands of
-// nested cgroups makes its refresh slow, because the kernel sums their counters.
+// slowFactor is the lowest ratio of the pause after a refresh to the CPU time of the refresh. A container with thousands of nested
+// cgroups makes its refresh slow, because the kernel sums their counters. The pause is Idle at most.
 const slowFactor = 50
 
-// ErrNotWatched means that the kernel has no more inotify watches for this user. The view is refreshed once per Idle, and the
-// Refresher tries again to watch the files.
+// ErrNotWatched means that the kernel has no more inotify watches or instances for this user. The view is refreshed once per Idle,
+// and the Refresher tries again to watch the files.
 var ErrNotWatched = errors.New("the reads of a view's files are not noticed")
 
 // RefreshOptions configure a Refresher.
@@ -42,6 +43,8 @@ type RefreshOptions struct {
 	// OnError, if non-nil, is called with the error of a refresh. The Refresher continues, and tries again when the view is due the next
 	// time. OnError can call the methods of the Refresher, but not Close.
 	OnError func(name string, err error)
+
+	withoutPause bool // for tests: the CPU time of a refresh does not matter
 }
 
 // A Refresher rewrites the files of views while programs read them. It uses inotify, which reports the opens and reads of a file also
@@ -52,13 +55,18 @@ type RefreshOptions struct {
 // the watch. The pause after a slow refresh is longer. Without readers and with a negative Idle, a Refresher does not wake up at
 // all.
 //
+// A Refresher needs one inotify instance of its user (fs.inotify.max_user_instances). Without one, it refreshes all views once per
+// Idle, and tries each time to get one.
+//
 // The methods are safe for concurrent use.
 type Refresher struct {
 	active, idle, linger time.Duration
+	slowFactor           int
 	onError              func(name string, err error)
-	events               *os.File // inotify instance
 
 	mutex   sync.Mutex // protects the fields below, and the fields of the views except running
+	events  *os.File   // inotify instance, or an eventfd without events
+	blind   error      // why there is no inotify instance; nil: there is one
 	views   map[string]*refreshedView
 	queue   refreshQueue             // views with a due time
 	watches map[int32]*refreshedView // by watch descriptor
@@ -70,7 +78,7 @@ type Refresher struct {
 type refreshedView struct {
 	name    string
 	files   []*os.File
-	refresh func() error
+	refresh func(isRead bool) error
 	running sync.Mutex // held during a refresh
 	next    time.Time  // earliest time of the next refresh because of a read
 	due     time.Time  // next refresh because of a read; zero: none, and the view is not in the queue
@@ -78,6 +86,7 @@ type refreshedView struct {
 	until   time.Time  // end of the refreshes that go on after the last read
 
 	isUnwatched bool // a file is not watched
+	isRead      bool // the refresh that is due follows a read
 }
 
 // A refreshQueue is a heap of views, with the earliest due time first. So a wake of the Refresher does not depend on the number
@@ -124,13 +133,19 @@ func (r *Refresher) unschedule(v *refreshedView) {
 
 // NewRefresher returns a Refresher without views. Run makes it work.
 func NewRefresher(o RefreshOptions) (*Refresher, error) {
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		return nil, fmt.Errorf("cannot watch the files of views (inotify): %w; see fs.inotify.max_user_instances", err)
-	}
 	r := &Refresher{
-		active: DefaultActive, idle: DefaultIdle, linger: o.Linger, onError: o.OnError,
-		events: os.NewFile(uintptr(fd), "inotify"), views: map[string]*refreshedView{}, watches: map[int32]*refreshedView{},
+		active: DefaultActive, idle: DefaultIdle, linger: o.Linger, slowFactor: slowFactor, onError: o.OnError,
+		views: map[string]*refreshedView{}, watches: map[int32]*refreshedView{},
+	}
+	if r.events, r.blind = newInotify(); r.blind != nil {
+		fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK) // Run waits for its deadlines
+		if err != nil {
+			return nil, fmt.Errorf("cannot wait for the next refresh of views (eventfd): %w", err)
+		}
+		r.events = os.NewFile(uintptr(fd), "eventfd")
+	}
+	if o.withoutPause {
+		r.slowFactor = 0
 	}
 	if o.Active > 0 {
 		r.active = o.Active
@@ -141,14 +156,43 @@ func NewRefresher(o RefreshOptions) (*Refresher, error) {
 	return r, nil
 }
 
+// inotifyInit is replaced by tests.
+var inotifyInit = unix.InotifyInit1
+
+// newInotify returns a new inotify instance.
+func newInotify() (*os.File, error) {
+	fd, err := inotifyInit(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("%w: inotify: %w; see fs.inotify.max_user_instances", ErrNotWatched, err)
+	}
+	return os.NewFile(uintptr(fd), "inotify"), nil
+}
+
+// retryInotify replaces the eventfd of a Refresher that has no inotify instance, if the kernel now has one. Run calls it between two
+// reads of events.
+func (r *Refresher) retryInotify() {
+	if r.blind == nil {
+		return
+	}
+	events, err := newInotify()
+	if r.blind = err; err == nil {
+		r.events.Close()
+		r.events = events
+	}
+}
+
 // Close closes the inotify instance, after which Run returns an error. The files stay as they are.
-func (r *Refresher) Close() { r.events.Close() }
+func (r *Refresher) Close() {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.events.Close()
+}
 
 // Add adds a view, or replaces the view of the same name. refresh rewrites the files of the view, and must not call methods of
-// the Refresher. The files must stay open until Remove returns, and must not be files of another view. Add does not refresh the
+// the Refresher. isRead reports that a program has read a file shortly before; otherwise the files have the age Idle. The files must stay open until Remove returns, and must not be files of another view. Add does not refresh the
 // view, because the caller has just written it. With the error ErrNotWatched, Add has added the view. The caller adds the view of
 // a container after the runtime has set the limits: a cgroup without its limit would show the memory of the machine.
-func (r *Refresher) Add(name string, files []*os.File, refresh func() error) error {
+func (r *Refresher) Add(name string, files []*os.File, refresh func(isRead bool) error) error {
 	replaced, err := r.add(&refreshedView{name: name, files: files, refresh: refresh})
 	replaced.wait()
 	return err
@@ -213,6 +257,9 @@ func (r *Refresher) remove(name string) *refreshedView {
 // watch makes the kernel report the next open or read of each file of a view.
 func (r *Refresher) watch(v *refreshedView) error {
 	v.isUnwatched = true
+	if r.blind != nil {
+		return r.blind
+	}
 	for _, file := range v.files {
 		// By descriptor: the file can have been removed while a container still has it mounted.
 		path := "/proc/self/fd/" + strconv.Itoa(int(file.Fd()))
@@ -246,22 +293,27 @@ func (r *Refresher) control(do func(fd int) error) error {
 	return failed
 }
 
-// wake ends the present wait of Run, which then takes the new state into account.
+// wake ends the present wait of Run, which then takes the new state into account. The caller must hold the mutex.
 func (r *Refresher) wake() error { return r.events.SetReadDeadline(time.Unix(1, 0)) }
 
 // Run refreshes the views until ctx is done, which is no error. Only one call may run at a time.
 func (r *Refresher) Run(ctx context.Context) error {
-	defer context.AfterFunc(ctx, func() { _ = r.wake() })()
+	defer context.AfterFunc(ctx, func() {
+		r.mutex.Lock()
+		defer r.mutex.Unlock()
+		_ = r.wake()
+	})()
 	const maxEvents = 256
 	buffer := make([]byte, maxEvents*unix.SizeofInotifyEvent)
 	for {
-		if err := r.setDeadline(); err != nil {
+		events, err := r.setDeadline()
+		if err != nil {
 			return fmt.Errorf("inotify: %w", err)
 		}
 		if ctx.Err() != nil { // after setDeadline, which can have replaced the deadline of wake
 			return nil
 		}
-		n, err := r.events.Read(buffer)
+		n, err := events.Read(buffer)
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return fmt.Errorf("inotify: %w", err)
 		}
@@ -280,14 +332,14 @@ func (r *Refresher) Run(ctx context.Context) error {
 }
 
 // setDeadline makes the next read of events end when a view is due.
-func (r *Refresher) setDeadline() error {
+func (r *Refresher) setDeadline() (events *os.File, err error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	next := r.nextAll
 	if len(r.queue) > 0 && (next.IsZero() || r.queue[0].due.Before(next)) {
 		next = r.queue[0].due
 	}
-	return r.events.SetReadDeadline(next)
+	return r.events, r.events.SetReadDeadline(next)
 }
 
 // handle schedules a refresh of each view whose file an inotify event reports.
@@ -330,7 +382,8 @@ func later(a, b time.Time) time.Time {
 // missed. failed has the views that cannot be watched.
 func (r *Refresher) takeDue(now time.Time) (due []*refreshedView, failed map[*refreshedView]error) {
 	failed = map[*refreshedView]error{}
-	take := func(v *refreshedView) {
+	take := func(v *refreshedView, isRead bool) {
+		v.isRead = isRead
 		if err := r.watch(v); err != nil {
 			failed[v] = err
 		}
@@ -339,11 +392,12 @@ func (r *Refresher) takeDue(now time.Time) (due []*refreshedView, failed map[*re
 	for len(r.queue) > 0 && !now.Before(r.queue[0].due) {
 		v := r.queue[0]
 		r.unschedule(v)
-		take(v)
+		take(v, true)
 	}
 	if r.nextAll.IsZero() || now.Before(r.nextAll) {
 		return due, failed
 	}
+	r.retryInotify()
 	r.nextAll = time.Time{}
 	if len(r.views) > 0 {
 		r.nextAll = now.Add(r.idle)
@@ -352,8 +406,9 @@ func (r *Refresher) takeDue(now time.Time) (due []*refreshedView, failed map[*re
 		switch {
 		case slices.Contains(due, v):
 		case v.isUnwatched:
-			take(v)
+			take(v, false)
 		default:
+			v.isRead = false
 			due = append(due, v)
 		}
 	}
@@ -363,16 +418,18 @@ func (r *Refresher) takeDue(now time.Time) (due []*refreshedView, failed map[*re
 // refreshView refreshes a view, unless it was removed meanwhile.
 func (r *Refresher) refreshView(v *refreshedView) {
 	v.running.Lock()
-	if !r.has(v) {
+	r.mutex.Lock()
+	isThere, isRead := r.views[v.name] == v, v.isRead
+	r.mutex.Unlock()
+	if !isThere {
 		v.running.Unlock()
 		return
 	}
-	start := time.Now()
-	err := v.refresh()
+	used, err := threadTime(func() error { return v.refresh(isRead) })
 	end := time.Now()
 	v.running.Unlock()
 	r.mutex.Lock()
-	v.next = end.Add(max(r.active, slowFactor*end.Sub(start)))
+	v.next = end.Add(r.pause(used))
 	if v.due.IsZero() && v.next.Before(v.until) && r.views[v.name] == v {
 		r.schedule(v, v.next)
 	}
@@ -380,10 +437,29 @@ func (r *Refresher) refreshView(v *refreshedView) {
 	r.report(v, err)
 }
 
-func (r *Refresher) has(v *refreshedView) bool {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	return r.views[v.name] == v
+// pause returns the time until the next refresh of a view whose last refresh used CPU time.
+func (r *Refresher) pause(used time.Duration) time.Duration {
+	longer := time.Duration(r.slowFactor) * used
+	if r.idle > 0 {
+		longer = min(longer, r.idle)
+	}
+	return max(r.active, longer)
+}
+
+// threadTime calls do and returns its CPU time, without the time in which it waits, for example for a lock.
+func threadTime(do func() error) (used time.Duration, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	now := func() time.Duration {
+		var t unix.Timespec
+		if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
+			return 0
+		}
+		return time.Duration(t.Nano())
+	}
+	start := now()
+	err = do()
+	return now() - start, err
 }
 
 // report passes an error, if any, to OnError.

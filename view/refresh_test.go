@@ -73,7 +73,7 @@ func newCounterFile(t testing.TB) *counterFile {
 	return c
 }
 
-func (c *counterFile) refresh() error {
+func (c *counterFile) refresh(bool) error {
 	if c.fails.Load() {
 		return errRefresh
 	}
@@ -288,11 +288,11 @@ func TestRefreshRemove(t *testing.T) {
 			c := newCounterFile(t)
 			for range 200 {
 				var isRemoved atomic.Bool
-				refresh := func() error {
+				refresh := func(isRead bool) error {
 					if isRemoved.Load() {
 						t.Error("a refresh after Remove")
 					}
-					return c.refresh()
+					return c.refresh(isRead)
 				}
 				if err := r.Add(name, []*os.File{c.File}, refresh); err != nil {
 					t.Error(err)
@@ -387,7 +387,7 @@ func TestRefreshMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := runRefresher(t, RefreshOptions{Active: time.Millisecond, Idle: -1})
-	if err := r.Add("web", f.Files(), refresh); err != nil {
+	if err := r.Add("web", f.Files(), func(bool) error { return refresh() }); err != nil {
 		t.Fatal(err)
 	}
 	defer r.Remove("web")

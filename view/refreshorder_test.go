@@ -33,7 +33,7 @@ func TestRefreshBlocked(t *testing.T) {
 	r := runRefresher(t, RefreshOptions{Active: time.Millisecond, Idle: -1})
 	slow, other := newCounterFile(t), newCounterFile(t)
 	started, release := make(chan bool), make(chan bool)
-	if err := r.Add("slow", []*os.File{slow.File}, func() error { started <- true; <-release; return nil }); err != nil {
+	if err := r.Add("slow", []*os.File{slow.File}, func(bool) error { started <- true; <-release; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	readCounter(t, slow.Name())
