@@ -69,6 +69,7 @@ type GiveBack struct {
 	isDry     bool
 	startTime time.Duration
 	release   func()
+	holds     viewHolds
 }
 
 // StartGiveBack prepares a GiveBack. It changes no container. If dry is set, the calls of Try change nothing either, and agents can run
@@ -87,7 +88,10 @@ func (h *Host) StartGiveBack(dry bool) (*GiveBack, error) {
 }
 
 // Close permits agents again.
-func (b *GiveBack) Close() { b.release() }
+func (b *GiveBack) Close() {
+	b.holds.close()
+	b.release()
+}
 
 // A GiveBackResult holds the changes of a call of Try, and the containers for which the caller should call Try again.
 type GiveBackResult struct {
@@ -105,7 +109,7 @@ type GiveBackResult struct {
 // The error names all other failed containers. If a container has failed, the state remains for another attempt. If ctx is done, Try stops
 // before the next change.
 func (b *GiveBack) Try(ctx context.Context) (GiveBackResult, error) {
-	a := &giveBackAttempt{Host: b.host, isDry: b.isDry, startTime: b.startTime}
+	a := &giveBackAttempt{Host: b.host, isDry: b.isDry, startTime: b.startTime, holds: &b.holds}
 	err := outsideViews(func() error { return a.run(ctx) })
 	return GiveBackResult{a.changes, errline.Join(a.waiting...)}, err
 }
@@ -115,6 +119,7 @@ type giveBackAttempt struct {
 	*Host
 	isDry     bool
 	startTime time.Duration
+	holds     *viewHolds
 	online    cpuset.Set // CPUs of the machine
 	grants    []*Grant
 	strays    []*Grant // running containers of Candor's own cgroups that are missing from the state
@@ -260,7 +265,11 @@ func (b *giveBackAttempt) giveBackBatch(ctx context.Context, some batch) error {
 				return ctx.Err()
 			}
 			group := b.groupOf(g)
-			if err := step(g, group, some.isStray); err != nil && !isGone(group, err) {
+			err := step(g, group, some.isStray)
+			if errors.Is(err, view.ErrLeased) && !b.isDry {
+				b.holds.start(b.store.ViewDir(g.ID))
+			}
+			if err != nil && !isGone(group, err) {
 				b.fail(g.DisplayName(), err)
 				isComplete = false
 			}

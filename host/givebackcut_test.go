@@ -301,6 +301,52 @@ func TestGiveBackLeasedView(t *testing.T) {
 	}
 }
 
+// TestGiveBackRepeatedLeases: between two attempts, a process in the container gives up its leases on the files of the view and takes
+// new ones, which the kernel refuses.
+func TestGiveBackRepeatedLeases(t *testing.T) {
+	l := newLab(t)
+	a, files := ask("web", "0.5"), []string{"online", "cpuinfo", "stat"}
+	a.View = spec.ViewCPUStat
+	if l.tree.HasMemory() {
+		a, files = withMemory(a, 64*mib), append(files, "meminfo", "swaps")
+		a.View = spec.ViewFullStat
+	}
+	l.must(a, "wait")
+	l.views.close("web") // as if the candor run process had ended
+	var fds []int
+	for _, name := range files {
+		fd, err := unix.Open(filepath.Join(l.ViewDir("web"), name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err == nil {
+			_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		fds = append(fds, fd)
+	}
+	b, err := l.StartGiveBack(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	l.wait("the give-back", func() bool {
+		r, err := b.Try(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond) // candor uninstall waits for a second
+		for _, fd := range fds {
+			_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK)
+			_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
+		}
+		return r.Waiting == nil
+	})
+	if l.IsInUse() {
+		t.Error("the state remains")
+	}
+}
+
 // TestGiveBackDamagedView: a view that cannot be parsed is rewritten, and a view that cannot be written does not prevent the
 // other settings.
 func TestGiveBackDamagedView(t *testing.T) {

@@ -78,6 +78,38 @@ func OpenExisting(dir string) (*Files, error) { return openExisting(dir, unix.O_
 // the file.
 func OpenWaiting(dir string) (*Files, error) { return openExisting(dir, 0) }
 
+// HoldWaiting opens all files of the view in dir for writing, and waits until the kernel has broken the leases on them. This takes up
+// to lease-break-time, because HoldWaiting opens the files at the same time. While it waits for a file, and until release is called, no
+// process can take a new lease on the file. Missing files are no error.
+func HoldWaiting(dir string) (release func(), err error) {
+	d, err := openDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("view: %w", err)
+	}
+	defer d.Close()
+	names := []string{onlineName, cpuinfoName, meminfoName, swapsName, statName}
+	files, errs := make([]*os.File, len(names)), make([]error, len(names))
+	var opens sync.WaitGroup
+	for i, name := range names {
+		opens.Go(func() { files[i], errs[i] = openFile(d, name, 0) })
+	}
+	opens.Wait()
+	release = func() {
+		for _, file := range files {
+			if file != nil {
+				file.Close()
+			}
+		}
+	}
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			release()
+			return nil, fmt.Errorf("view: %w", err)
+		}
+	}
+	return release, nil
+}
+
 func openExisting(dir string, flags int) (*Files, error) {
 	d, err := openDir(dir)
 	if err != nil {

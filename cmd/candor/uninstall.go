@@ -237,8 +237,8 @@ func (u *uninstall) giveBack(ctx context.Context, b *host.GiveBack, dry bool) er
 // leaseBreakTime is the file with the seconds after which the kernel breaks a lease that its owner does not end.
 const leaseBreakTime = "/proc/sys/fs/lease-break-time"
 
-// giveBackPatience returns how long the command waits for containers. A view has two files, and the kernel can have to break the lease on
-// each of them. The minimum is the longest wait for a start or for the lease of a quota. The maximum bounds the removal of a package.
+// giveBackPatience returns how long the command waits for containers. The kernel breaks the leases on the files of a view at the same time;
+// a process can take a lease on the files again before the command waits for all of them. The minimum is the longest wait for a start or for the lease of a quota. The maximum bounds the removal of a package.
 func giveBackPatience(file string) time.Duration {
 	const least, most = 80 * time.Second, 10 * time.Minute
 	text, err := kernelfs.Read(file)

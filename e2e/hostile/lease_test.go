@@ -3,11 +3,14 @@ package hostile
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/e2e/hostile/attacks"
 )
 
 // TestHostileLease has root in a container of candor run ask for leases on its view. The kernel grants none, since
@@ -35,16 +38,26 @@ func TestHostileLease(t *testing.T) {
 }
 
 // TestHostileLeaseOnClosedView is TestHostileLease for a container whose view no process keeps open, as after candor-runc.
-// The kernel grants the leases, and they delay only the container's own view.
+// The kernel grants the leases, and they delay only the container's own view. candor uninstall completes although the leases are taken
+// again and again.
 func TestHostileLeaseOnClosedView(t *testing.T) {
 	for name, kind := range leaseKinds {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)
 			dir := filepath.Join(l.state, "views", "evil")
-			l.start([]string{"--cpu", "0.5", "--name", "evil"}, "wait")
-			stop := leaseUnheld(t, dir, kind)
+			flags, files := []string{"--cpu", "0.5", "--view", "full+stat", "--name", "evil"}, []string{"online", "cpuinfo", "stat"}
+			if l.tree.HasMemory() {
+				flags, files = append(flags, "--memory", "64m"), append(files, "meminfo", "swaps")
+			}
+			l.start(flags, "wait")
+			stop := leaseUnheld(t, dir, files, kind)
 			defer stop()
 			l.othersGoOn(t)
+			start := time.Now()
+			l.ok("uninstall")
+			if took := time.Since(start); took > 30*time.Second {
+				t.Errorf("candor uninstall took %v", took)
+			}
 		})
 	}
 }
@@ -67,11 +80,13 @@ func lease(t *testing.T, path string, kind int) (fd int, err error) {
 	return fd, err
 }
 
-// leaseUnheld replaces the view's files, which candor run keeps open, by files that no process has open, and takes leases on them.
-func leaseUnheld(t *testing.T, dir string, kind int) (stop func()) {
+// leaseUnheld replaces files of a view, which candor run keeps open, by files that no process has open, and takes leases on them. When the
+// kernel begins to break a lease, leaseUnheld ends the lease and takes a new one.
+func leaseUnheld(t *testing.T, dir string, files []string, kind int) (stop func()) {
 	t.Helper()
+	signal.Ignore(unix.SIGIO)
 	var fds []int
-	for _, name := range []string{"online", "cpuinfo"} {
+	for _, name := range files {
 		path := filepath.Join(dir, name)
 		text, err := os.ReadFile(path)
 		if err == nil {
@@ -89,7 +104,23 @@ func leaseUnheld(t *testing.T, dir string, kind int) (stop func()) {
 		}
 		fds = append(fds, fd)
 	}
+	end, ended := make(chan bool), make(chan bool)
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+			for _, fd := range fds {
+				attacks.TakeLease(fd, kind)
+			}
+		}
+	}()
 	return func() {
+		close(end)
+		<-ended
 		for _, fd := range fds {
 			unix.Close(fd)
 		}
