@@ -43,6 +43,9 @@ type RefreshOptions struct {
 	// OnError, if non-nil, is called with the error of a refresh. The Refresher continues, and tries again when the view is due the next
 	// time. OnError can call the methods of the Refresher, but not Close.
 	OnError func(name string, err error)
+	// Spare is the number of inotify instances that the Refresher leaves to other programs of its user. With fewer instances at the
+	// start, it works without one until its end.
+	Spare int
 
 	withoutPause bool // for tests: the CPU time of a refresh does not matter
 }
@@ -61,7 +64,7 @@ type RefreshOptions struct {
 // The methods are safe for concurrent use.
 type Refresher struct {
 	active, idle, linger time.Duration
-	slowFactor           int
+	slowFactor, spare    int
 	onError              func(name string, err error)
 
 	mutex   sync.Mutex // protects the fields below, and the fields of the views except running
@@ -134,10 +137,10 @@ func (r *Refresher) unschedule(v *refreshedView) {
 // NewRefresher returns a Refresher without views. Run makes it work.
 func NewRefresher(o RefreshOptions) (*Refresher, error) {
 	r := &Refresher{
-		active: DefaultActive, idle: DefaultIdle, linger: o.Linger, slowFactor: slowFactor, onError: o.OnError,
+		active: DefaultActive, idle: DefaultIdle, linger: o.Linger, slowFactor: slowFactor, spare: max(o.Spare, 0), onError: o.OnError,
 		views: map[string]*refreshedView{}, watches: map[int32]*refreshedView{},
 	}
-	if r.events, r.blind = newInotify(); r.blind != nil {
+	if r.events, r.blind = newInotify(r.spare); r.blind != nil {
 		fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK) // Run waits for its deadlines
 		if err != nil {
 			return nil, fmt.Errorf("cannot wait for the next refresh of views (eventfd): %w", err)
@@ -156,25 +159,40 @@ func NewRefresher(o RefreshOptions) (*Refresher, error) {
 	return r, nil
 }
 
-// inotifyInit is replaced by tests.
-var inotifyInit = unix.InotifyInit1
+// Tests replace these system calls.
+var (
+	inotifyInit     = unix.InotifyInit1
+	inotifyAddWatch = unix.InotifyAddWatch
+)
 
-// newInotify returns a new inotify instance.
-func newInotify() (*os.File, error) {
-	fd, err := inotifyInit(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		return nil, fmt.Errorf("%w: inotify: %w; see fs.inotify.max_user_instances", ErrNotWatched, err)
+// newInotify returns a new inotify instance if the kernel has spare further ones.
+func newInotify(spare int) (*os.File, error) {
+	fds := make([]int, 0, 1+spare)
+	for range 1 + spare {
+		fd, err := inotifyInit(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+		if err != nil {
+			closeAll(fds)
+			return nil, fmt.Errorf("%w: inotify: %w; see fs.inotify.max_user_instances", ErrNotWatched, err)
+		}
+		fds = append(fds, fd)
 	}
-	return os.NewFile(uintptr(fd), "inotify"), nil
+	closeAll(fds[1:])
+	return os.NewFile(uintptr(fds[0]), "inotify"), nil
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
 }
 
 // retryInotify replaces the eventfd of a Refresher that has no inotify instance, if the kernel now has one. Run calls it between two
 // reads of events.
 func (r *Refresher) retryInotify() {
-	if r.blind == nil {
+	if r.blind == nil || r.spare > 0 { // many processes with Spare must not take the last instances again and again
 		return
 	}
-	events, err := newInotify()
+	events, err := newInotify(0)
 	if r.blind = err; err == nil {
 		r.events.Close()
 		r.events = events
@@ -265,7 +283,7 @@ func (r *Refresher) watch(v *refreshedView) error {
 		path := "/proc/self/fd/" + strconv.Itoa(int(file.Fd()))
 		var wd int
 		err := r.control(func(fd int) (err error) {
-			wd, err = unix.InotifyAddWatch(fd, path, unix.IN_OPEN|unix.IN_ACCESS|unix.IN_ONESHOT)
+			wd, err = inotifyAddWatch(fd, path, unix.IN_OPEN|unix.IN_ACCESS|unix.IN_ONESHOT)
 			return err
 		})
 		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) {

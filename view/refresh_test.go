@@ -115,7 +115,7 @@ func checkEmpty(t *testing.T, r *Refresher) {
 // TestRefreshActive: while a program reads, the file is refreshed once per period. A single read leads to a single refresh.
 func TestRefreshActive(t *testing.T) {
 	const active = 100 * time.Millisecond
-	r := runRefresher(t, RefreshOptions{Active: active, Idle: -1})
+	r := runRefresher(t, RefreshOptions{Active: active, Idle: -1, withoutPause: true})
 	c := newCounterFile(t)
 	c.add(t, r, "web")
 	for round := range int64(5) {
@@ -188,7 +188,7 @@ func TestRefreshThroughMount(t *testing.T) {
 // TestRefreshHotReader: a program that reads without a pause leads to one refresh per period, and wakes the Refresher a few times only.
 func TestRefreshHotReader(t *testing.T) {
 	const active = 200 * time.Millisecond
-	r := runRefresher(t, RefreshOptions{Active: active, Idle: -1})
+	r := runRefresher(t, RefreshOptions{Active: active, Idle: -1, withoutPause: true})
 	c := newCounterFile(t)
 	c.add(t, r, "web")
 	start := time.Now()
