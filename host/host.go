@@ -42,6 +42,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
@@ -223,6 +225,16 @@ func (h *Host) KeepOpen(limit int) {
 	const maxMemoryFiles = 1024 // those of about 100 views that programs read
 	h.tree.KeepOpen(limit)
 	h.tree.KeepMemoryOpen(min(limit/2, maxMemoryFiles))
+}
+
+// MaxOpenFiles returns the number of files for KeepOpen. It is half of the number of files that this process can open, but at most the
+// number that hundreds of containers and their pods need. The kernel uses 4 to 5 KB for each.
+func MaxOpenFiles() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 0
+	}
+	return int(min(limit.Cur/2, 2048))
 }
 
 // CloseUnused closes the files of KeepOpen that were read neither since the previous call of CloseUnused, nor between that call and the

@@ -130,8 +130,8 @@ func (v *openViews) closeLive(name string) {
 	l.files.Close()
 }
 
-// keepLive keeps the live files of a running container current, unless another process does. It opens them if this process keeps
-// the views of all containers open.
+// keepLive keeps the live files of a running container current, unless another process does. It is for a process that keeps the views
+// of all containers open.
 func (v *openViews) keepLive(h *Host, g *Grant) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -141,7 +141,7 @@ func (v *openViews) keepLive(h *Host, g *Grant) error {
 		l = nil
 	}
 	if l == nil {
-		if !v.isAll || g.State != Running {
+		if g.State != Running {
 			return nil
 		}
 		files, err := view.OpenLiveExisting(h.store.ViewDir(g.ID), LiveParts(g))
@@ -163,11 +163,17 @@ func (v *openViews) keepLive(h *Host, g *Grant) error {
 // watch adds the live files of a container to the refresher. Before the container runs, its cgroup can lack the limit, which the
 // runtime writes after the creation of the cgroup.
 func (v *openViews) watch(h *Host, g *Grant) error {
-	l := v.live[g.ID]
-	if l.isWatched || v.refresher == nil || g.State != Running {
+	if g.State != Running {
 		return nil
 	}
-	name := g.ID
+	return v.watchLive(h, g.ID, v.live[g.ID])
+}
+
+// watchLive adds the live files of a running container to the refresher. The caller must hold the mutex.
+func (v *openViews) watchLive(h *Host, name string, l *liveView) error {
+	if l.isWatched || v.refresher == nil {
+		return nil
+	}
 	if err := h.refreshLive(name, l, false); err != nil { // the files can be old
 		return err
 	}
@@ -327,7 +333,11 @@ func (op *operation) reportLive(g *Grant, err error) {
 // the programs that this process has started.
 func (h *Host) RefreshViews(ctx context.Context) error {
 	onError := func(name string, err error) { h.refreshFailed(name, h.views.logName(name), err) }
-	r, err := view.NewRefresher(view.RefreshOptions{Linger: view.DefaultLinger, OnError: onError})
+	options := view.RefreshOptions{Linger: view.DefaultLinger, OnError: onError}
+	if !h.views.isAll { // there can be many such processes
+		options.Spare = spareInotify
+	}
+	r, err := view.NewRefresher(options)
 	if err != nil {
 		return err
 	}
@@ -345,6 +355,10 @@ func (h *Host) RefreshViews(ctx context.Context) error {
 	<-ended
 	return err
 }
+
+// spareInotify is the number of inotify instances of root that the processes of candor run leave to other programs, of 128 by default
+// (fs.inotify.max_user_instances).
+const spareInotify = 48
 
 // logName returns the log attributes of a container.
 func (v *openViews) logName(name string) slog.Attr {
@@ -388,16 +402,49 @@ const (
 	maxFollowPause = 30 * time.Second
 )
 
-// followLive opens the live files of new containers, and closes those of containers that have ended, until ctx is done. For the
-// programs of this process alone, most changes of the state make no difference, and many such processes must not read the state
-// after each operation.
+// followOwnPause is the time between two looks for the mark of a GiveBack, which waits longer.
+const followOwnPause = 5 * time.Second
+
+// followOwn keeps the live files of the programs that this process has started current until ctx is done. It closes the files when a
+// GiveBack begins. It does not read the state, because there can be many such processes.
+func (h *Host) followOwn(ctx context.Context) {
+	for ctx.Err() == nil {
+		if h.isGivingBack() {
+			h.views.retainLive(func(string) bool { return false })
+		}
+		h.views.watchOwn(h)
+		select {
+		case <-ctx.Done():
+		case <-time.After(followOwnPause):
+		}
+	}
+}
+
+// watchOwn adds the live files of the programs that this process has started to the refresher.
+func (v *openViews) watchOwn(h *Host) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for name, l := range v.live {
+		if !h.degraded.isDue(name, SettingLive, spec.View("")) {
+			continue
+		}
+		if err := v.watchLive(h, name, l); unlessGone(err) != nil {
+			h.refreshFailed(name, l.logName, err)
+		}
+	}
+}
+
+// followLive opens the live files of new containers, and closes those of containers that have ended, until ctx is done.
 func (h *Host) followLive(ctx context.Context) {
+	if !h.views.isAll {
+		h.followOwn(ctx)
+		return
+	}
 	var seen stateStamp
 	var last time.Time
 	for {
 		now := h.stamp()
-		isDue := time.Since(last) >= maxFollowPause || now.isGivingBack != seen.isGivingBack
-		if isDue || h.views.isAll && now != seen {
+		if time.Since(last) >= maxFollowPause || now != seen {
 			h.openLive(now.isGivingBack)
 			seen, last = now, time.Now()
 		}
@@ -409,7 +456,7 @@ func (h *Host) followLive(ctx context.Context) {
 	}
 }
 
-// openLive brings the open live files in line with the state. While the containers are being given back, it closes all of them.
+// openLive brings the open live files in line with the state, for a process that keeps the views of all containers open. While the containers are being given back, it closes all of them.
 func (h *Host) openLive(isGivingBack bool) {
 	if isGivingBack { // also with a state that cannot be read: the GiveBack waits for the files
 		h.views.retainLive(func(string) bool { return false })

@@ -147,6 +147,17 @@ func TestMemoryLimit(t *testing.T) {
 		t.Error(err)
 	}
 	l.total("web", 128*mib)
+	_, _, undo, err = l.ResizeMemory(context.Background(), "web", 96*mib, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err := l.ResizeMemory(context.Background(), "web", 80*mib, nil); err != nil { // of another process
+		t.Fatal(err)
+	}
+	if err := undo(); err != nil {
+		t.Error(err)
+	}
+	l.total("web", 80*mib)
 	stop()
 	stop = func() {}
 	n.stop()
@@ -386,6 +397,7 @@ func TestGiveBackBrokenState(t *testing.T) {
 	if err := os.WriteFile(l.store.File(), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	l.views.isAll = true // as in candor view refresh
 	stop := l.refresh(l.Host)
 	defer stop()
 	b, err := l.StartGiveBack(false)
@@ -401,6 +413,34 @@ func TestGiveBackBrokenState(t *testing.T) {
 		return r.Waiting == nil
 	})
 	l.isRemoved()
+}
+
+// TestFollowOwn: a process that refreshes only its own program does not read the state, and closes the files when a GiveBack begins.
+func TestFollowOwn(t *testing.T) {
+	l := newLab(t)
+	l.needMemory()
+	l.must(withMemory(ask("web", "0.5"), 64*mib), "wait")
+	if err := os.WriteFile(l.store.File(), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	defer l.refresh(l.Host)()
+	isWatched := func() bool {
+		l.views.mu.Lock()
+		defer l.views.mu.Unlock()
+		return l.views.live["web"] != nil && l.views.live["web"].isWatched
+	}
+	l.wait("the files are watched", isWatched)
+	boot, err := procfs.BootID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.store.MarkGiveBack(boot); err != nil {
+		t.Fatal(err)
+	}
+	l.wait("the files are closed", func() bool {
+		is, err := view.IsRefreshed(l.ViewDir("web"))
+		return !is && err == nil
+	})
 }
 
 // TestRewriteDuringGiveBack: a process that has waited for its turn to write the memory writes nothing if a GiveBack has begun.

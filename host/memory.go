@@ -132,7 +132,7 @@ func memoryError(err error) error {
 }
 
 // ResizeMemory gives a program of candor run a new memory limit, or changes nothing. The limit of its swap stays if swap is nil.
-// undo restores the former limits.
+// undo restores the former limits, unless the limits have changed again since then.
 func (h *Host) ResizeMemory(ctx context.Context, name string, memory int64, swap *int64) (before, after cgroup.MemoryLimits, undo func() error, err error) {
 	err = h.operateOn(ctx, scope{name: name}, func(op *operation) error {
 		g, k := op.info[name], op.groups[name]
@@ -158,13 +158,33 @@ func (h *Host) ResizeMemory(ctx context.Context, name string, memory int64, swap
 		if err != nil {
 			return memoryError(err)
 		}
-		undo = func() error { return errline.Join(restore(), h.RewriteMemory(g)) }
+		set, err := k.MemoryLimits() // as the kernel has rounded them
+		if err != nil {
+			return errline.Join(err, restore())
+		}
+		undo = func() error { return h.restoreMemory(context.WithoutCancel(ctx), name, set, restore) }
 		return nil
 	})
 	if err != nil && undo != nil {
 		err = errline.Join(err, undo())
 	}
 	return before, after, undo, err
+}
+
+// restoreMemory undoes a change of a program's memory limits, if they are still those that the change has set.
+func (h *Host) restoreMemory(ctx context.Context, name string, set cgroup.MemoryLimits, restore func() error) error {
+	return h.operateOn(ctx, scope{name: name}, func(op *operation) error {
+		k := op.groups[name]
+		if k == nil { // the program has ended
+			return nil
+		}
+		now, err := k.MemoryLimits()
+		if err != nil || now != set {
+			return unlessGone(err)
+		}
+		op.rewritten = name
+		return restore()
+	})
 }
 
 // hasBundle reports whether an OCI runtime of Candor has created a container.

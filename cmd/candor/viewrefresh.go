@@ -52,7 +52,7 @@ func newViewRefreshCommand() *cobra.Command {
 			return err
 		}
 		defer h.Close()
-		h.KeepOpen(openFilesOfRefresh)
+		h.KeepOpen(host.MaxOpenFiles())
 		go closeUnused(ctx, h)
 		_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 		return hostError(h.RefreshViews(ctx))
@@ -60,13 +60,9 @@ func newViewRefreshCommand() *cobra.Command {
 	return cmd
 }
 
-// Cache of open files: of the cgroups whose views programs read, about 10 for each container.
-const (
-	openFilesOfRefresh = 2048
-	closeUnusedEvery   = 30 * time.Second
-)
+const closeUnusedEvery = 30 * time.Second
 
-// closeUnused closes the files of containers that have ended or whose views no program reads, until ctx is done.
+// closeUnused closes the files of KeepOpen of containers that have ended or whose views no program reads, until ctx is done.
 func closeUnused(ctx context.Context, h *host.Host) {
 	for ctx.Err() == nil {
 		select {
@@ -94,6 +90,9 @@ func writeRefreshUnit(cmd *cobra.Command, machine *hostFlags) error {
 		}
 	}
 	if cmd.Flags().Changed("state-dir") {
+		if err := checkUnitStateDir(dir); err != nil {
+			return err
+		}
 		command = append(command, "--state-dir", dir)
 	}
 	for _, word := range command {
@@ -103,4 +102,20 @@ func writeRefreshUnit(cmd *cobra.Command, machine *hostFlags) error {
 	}
 	_, err = fmt.Fprint(cmd.OutOrStdout(), strings.Replace(deploy.ViewUnit, deploy.Program+" view refresh", strings.Join(command, " "), 1))
 	return err
+}
+
+// hiddenDirs are the directories that candor-view.service cannot write, because of ProtectHome, PrivateTmp and ProtectSystem.
+var hiddenDirs = []string{"/home", "/root", "/run/user", "/tmp", "/var/tmp", "/usr", "/boot", "/efi", "/etc"}
+
+// checkUnitStateDir refuses a state directory that candor-view.service cannot write.
+func checkUnitStateDir(dir string) error {
+	if real, err := filepath.EvalSymlinks(dir); err == nil { // the directory can be missing
+		dir = real
+	}
+	for _, hidden := range hiddenDirs {
+		if dir == hidden || strings.HasPrefix(dir, hidden+"/") {
+			return badInput("--state-dir %s: must not be below %s, which the unit cannot write", dir, hidden)
+		}
+	}
+	return nil
 }

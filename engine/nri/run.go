@@ -51,7 +51,7 @@ func CheckSocket(path string) error {
 // Run connects the engine to the runtime at a socket, and again whenever the connection ends, until ctx is done. It calls ready after
 // each connection.
 func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
-	e.host.KeepOpen(maxOpenFiles())
+	e.host.KeepOpen(host.MaxOpenFiles())
 	defer e.host.KeepOpen(0)
 	go e.repairLoop(ctx)
 	go e.host.UpdateUnits(ctx)
@@ -85,16 +85,6 @@ func (e *Engine) reportEnding(socket string, end *ending, wait time.Duration) {
 		return
 	}
 	e.log.Warn("waiting for the runtime", "socket", socket, "reason", end.err, "check", remedyFor(end.err))
-}
-
-// maxOpenFiles returns the number of files with CPU lists to keep open. It is half of the number of files that this process can open, but
-// at most the number that hundreds of containers and their pods need. The kernel uses 4 to 5 KB for each.
-func maxOpenFiles() int {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return 0
-	}
-	return int(min(limit.Cur/2, 2048))
 }
 
 // remedyFor returns the remedy for the most frequent cause of a failure to connect.
