@@ -124,19 +124,25 @@ func TestBlamesLiveView(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"level":"error","msg":"cannot mount \"/run/v/meminfo\" to rootfs at \"/proc/meminfo\": \"/proc/meminfo\" cannot be mounted because it is inside /proc"}`: true,
 		`{"level":"error","msg":"exec: \"web\": executable file not found in $PATH"}`:                                                                              false,
+		`{"level":"error","msg":"mount '/run/v/meminfo' to 'proc/meminfo': Permission denied"}`:                                                                    true,
+		`{"level":"error","msg":"exec: \"/proc/meminfo\": permission denied"}`:                                                                                     false,
+		`{"level":"warning","msg":"cannot mount /data"}` + "\n" + `{"level":"error","msg":"no /proc/stat and /proc/meminfo"}`:                                      false,
 		"": false,
 	} {
 		if err := os.WriteFile(log, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		c := Call{Log: log}
-		if got := c.blamesLiveView(g); got != want {
+		if got := c.blamesLiveView(g, 0); got != want {
 			t.Errorf("%q: %t", text, got)
+		}
+		if got := c.blamesLiveView(g, c.logSize()); got {
+			t.Errorf("%q: blamed although it was there before", text)
 		}
 	}
 	for _, file := range []string{"", filepath.Join(log, "none"), "/dev/zero"} {
 		c := Call{Log: file}
-		if c.blamesLiveView(g) {
+		if c.blamesLiveView(g, 0) {
 			t.Errorf("log file %q", file)
 		}
 	}
@@ -145,7 +151,7 @@ func TestBlamesLiveView(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Call{Log: log}
-	if c.blamesLiveView(g) {
+	if c.blamesLiveView(g, 0) {
 		t.Error("a view without live files")
 	}
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/view"
 )
 
@@ -74,16 +73,44 @@ func (c *Call) warn(err error) {
 	}
 }
 
-// blamesLiveView reports whether the real runtime has written an error with the path of a live file of a container's view to the
-// log file of the engine. A runtime can forbid mounts over files in /proc: runc and crun permit those of a view.
-func (c *Call) blamesLiveView(g *host.Grant) bool {
+// logSize returns the present size of the log file of the engine in bytes, or 0 without a file.
+func (c *Call) logSize() int64 {
+	info, err := os.Stat(c.Log)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// blamesLiveView reports whether the real runtime has written an error about the mount of a live file of a container's view to the log
+// file of the engine, after the first from bytes. A runtime can forbid mounts over files in /proc: runc and crun permit those of a view.
+func (c *Call) blamesLiveView(g *host.Grant, from int64) bool {
 	binds := view.LiveBinds("", host.LiveParts(g))
 	if c.Log == "" || len(binds) == 0 {
 		return false
 	}
-	const maxLog = 1 << 20
-	text, err := fileio.Read(c.Log, maxLog)
-	return err == nil && slices.ContainsFunc(binds, func(b view.Bind) bool { return bytes.Contains(text, []byte(b.Target)) })
+	f, err := os.OpenFile(c.Log, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	const maxRead = 64 << 10 // the error of a runtime is at the end of its log
+	from = max(from, info.Size()-maxRead)
+	text, err := io.ReadAll(io.NewSectionReader(f, from, maxRead))
+	if err != nil {
+		return false
+	}
+	for line := range bytes.Lines(text) {
+		names := func(b view.Bind) bool { return bytes.Contains(line, []byte(strings.TrimPrefix(b.Target, "/"))) } // crun has no slash
+		if bytes.Contains(line, []byte("mount")) && slices.ContainsFunc(binds, names) {
+			return true
+		}
+	}
+	return false
 }
 
 // warnWeight reports that a container does not get its requested weight: on a fractional CPU, that weight would change the CPU

@@ -109,10 +109,11 @@ func (w *Wrapper) place(c *Call, real string, cfg *config, a request) (code int,
 	if err != nil {
 		return 0, errline.Named(c.displayName(cfg), err)
 	}
+	logSize := c.logSize()
 	code, err = own.make(c, real)
 	if err != nil || code != 0 {
 		c.warn(errline.Join(own.remove(), h.ReleaseOwn(ctx, a.ID, true)))
-		if err == nil && !a.withoutLive && c.blamesLiveView(g) {
+		if err == nil && !a.withoutLive && c.blamesLiveView(g, logSize) {
 			refused := fmt.Errorf("the runtime refuses files of the view %s; the container starts with the view %s", g.View, spec.ViewCPU)
 			c.warn(errline.Named(c.displayName(cfg), refused))
 			return w.placeWithoutLive(c, real, a)
