@@ -169,6 +169,35 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
+// TestUnknownMemTotal: a view that cannot be read is not a view without memory.
+func TestUnknownMemTotal(t *testing.T) {
+	l := newLab(t)
+	l.needMemory()
+	n := l.must(withMemory(ask("web", "0.5"), 64*mib), "wait")
+	file := filepath.Join(l.ViewDir("web"), "memtotal")
+	if err := os.WriteFile(file, []byte("damaged\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if s := l.InspectContainer(n.Grant).Memory; s == nil || s.Shown != 0 || !s.IsUnknown {
+		t.Errorf("a damaged file: %+v", s)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if s := l.InspectContainer(n.Grant).Memory; s == nil || s.Shown != 0 || s.IsUnknown {
+		t.Errorf("no file: %+v", s)
+	}
+}
+
+// TestMemoryErrors: the error of a limit that the machine refuses has the next step.
+func TestMemoryErrors(t *testing.T) {
+	for err, want := range map[error]string{cgroup.ErrNoMemory: "candor doctor --check cgroup-memory", cgroup.ErrMemoryInUse: "use a higher limit"} {
+		if got := memoryError(fmt.Errorf("cgroup web: %w", err)); !errors.Is(got, ErrBadSpec) || !errors.Is(got, err) || !strings.Contains(got.Error(), want) {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+}
+
 // TestMemoryLimitRefused: a refused limit starts no program and leaves no group.
 func TestMemoryLimitRefused(t *testing.T) {
 	l := newLab(t)

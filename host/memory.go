@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -121,12 +122,15 @@ func (op *operation) limitMemory() error {
 	return memoryError(err)
 }
 
-// memoryError adds ErrBadSpec to the error of a limit that this machine cannot set.
+// memoryError adds ErrBadSpec and the next step to the error of a limit that this machine cannot set.
 func memoryError(err error) error {
-	for _, refused := range []error{cgroup.ErrNoMemory, cgroup.ErrNoSwapLimit, cgroup.ErrMemoryInUse} {
-		if errors.Is(err, refused) {
-			return fmt.Errorf("%w: %w", ErrBadSpec, err)
-		}
+	switch {
+	case errors.Is(err, cgroup.ErrNoMemory):
+		return fmt.Errorf("%w: %w; candor doctor --check cgroup-memory finds the cause", ErrBadSpec, err)
+	case errors.Is(err, cgroup.ErrMemoryInUse):
+		return fmt.Errorf("%w: %w; use a higher limit", ErrBadSpec, err)
+	case errors.Is(err, cgroup.ErrNoSwapLimit): // the error has the next step
+		return fmt.Errorf("%w: %w", ErrBadSpec, err)
 	}
 	return err
 }
@@ -213,7 +217,8 @@ type MemoryState struct {
 	Limit     int64 // lowest limit of the cgroup and the cgroups above it
 	Used      int64 // with page cache
 	SwapLimit int64 // cgroup.NoMemoryLimit: none
-	Shown     int64 // MemTotal in its view; 0: the view has no memory
+	Shown     int64 // MemTotal in its view; 0: the view has no memory, or IsUnknown
+	IsUnknown bool  // MemTotal in its view cannot be read
 	// IsStale reports that no process refreshes the view, so that its other numbers are those of the start or of the last change
 	// of the limit. It is false if this user cannot know.
 	IsStale bool
@@ -239,6 +244,7 @@ func (h *Host) memoryState(g *Grant) *MemoryState {
 	}
 	dir := h.store.ViewDir(g.ID)
 	if s.Shown, err = view.ReadMemTotal(dir); err != nil {
+		s.IsUnknown = !errors.Is(err, fs.ErrNotExist)
 		return s
 	}
 	isRefreshed, err := view.IsRefreshed(dir)

@@ -31,7 +31,7 @@ const liveName = "live"
 const HostStat = hostStat
 
 // ErrRefreshed means that another process keeps a view current.
-var ErrRefreshed = errors.New("another process keeps the view current")
+var ErrRefreshed = errors.New("another process keeps the view current; stop candor view refresh, or repeat the command")
 
 // LiveParts selects the files of a view whose content changes while the container runs.
 type LiveParts struct {

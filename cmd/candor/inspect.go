@@ -382,7 +382,7 @@ func newGrantRow(g *host.Grant, look *host.ContainerState, now time.Duration) gr
 		row.Fractions = append(planio.Fractions{}, g.Fractions...)
 	}
 	if m := look.Memory; m != nil {
-		row.Memory = &memoryRow{Limit: m.Limit, Used: m.Used, Shown: m.Shown, IsStale: m.IsStale}
+		row.Memory = &memoryRow{Limit: m.Limit, Used: m.Used, Shown: m.Shown, IsStale: m.IsStale, isUnknown: m.IsUnknown}
 		if m.SwapLimit != cgroup.NoMemoryLimit {
 			row.Memory.SwapLimit = &m.SwapLimit
 		}
@@ -397,6 +397,7 @@ type memoryRow struct {
 	SwapLimit *int64 `json:"swapLimitBytes,omitempty"` // absent without a limit
 	Shown     int64  `json:"shownBytes,omitempty"`     // MemTotal in its view; absent without the memory in the view that its programs see
 	IsStale   bool   `json:"stale,omitempty"`          // no process refreshes the view
+	isUnknown bool   // MemTotal in its view cannot be read
 }
 
 // cell formats the limit for a table.
@@ -417,6 +418,8 @@ func (m *memoryRow) write(row func(string, string, ...any)) {
 		text += ", limit of swap " + sizeText(*m.SwapLimit)
 	}
 	switch {
+	case m.isUnknown:
+		text += "; MemTotal in its /proc/meminfo is not known"
 	case m.Shown == 0:
 		text += "; /proc/meminfo shows the machine"
 	case m.Shown>>10 != m.Limit>>10:
@@ -438,7 +441,7 @@ func (r *grantRow) read(h *host.Host, g *host.Grant) {
 func (r *grantRow) see(o *host.Observation) {
 	r.ViewSeen, r.Summary = o.SeenView, o.Summary()
 	if r.Memory != nil && r.ViewSeen != "" && !r.ViewSeen.HasMemory() { // the runtime has not mounted the files
-		r.Memory.Shown, r.Memory.IsStale = 0, false
+		r.Memory.Shown, r.Memory.IsStale, r.Memory.isUnknown = 0, false, false
 	}
 }
 

@@ -177,10 +177,10 @@ func memoryRemark(s *view.MemorySource) string {
 	switch {
 	case s.Error != "":
 		return strings.TrimSpace(s.Path + " " + s.Error)
-	case s.Masked == "tmpfs":
-		return "masked by a view"
-	case s.Masked != "":
+	case strings.HasPrefix(s.Masked, "fuse"): // no state directory
 		return "masked by a file of " + s.Masked
+	case s.Masked != "":
+		return "masked by a view"
 	case s.Role == view.Machine:
 		return "the machine's memory, in every container"
 	}

@@ -49,7 +49,7 @@ The CPU counts match the limit: no. For a limit of 1, programs should see 1 CPU,
 `)
 	const mib = 1 << 20
 	r = view.Report{Sources: r.Sources[1:], LimitMilli: 1000, CPUs: 1, IsTrue: true, MemoryLimit: 512 * mib, Memory: []view.MemorySource{
-		{Name: "/proc/meminfo", Role: view.Reported, Bytes: 512 * mib, Masked: "tmpfs"},
+		{Name: "/proc/meminfo", Role: view.Reported, Bytes: 512 * mib, Masked: "ext4"}, // the state directory can be on any file system
 		{Name: view.SourceSysinfo, Role: view.Machine, Bytes: 24105 * mib},
 		{Name: view.SourceMemoryLimit, Role: view.Grant, Bytes: 512 * mib, Path: "/sys/memory.max"},
 	}}
@@ -87,6 +87,9 @@ func TestViewCommand(t *testing.T) {
 		code  int
 		error string
 	}{
+		"view refresh --unit --state-dir /root/candor":    {2, "--state-dir /root/candor: must not be below /root, which the unit cannot write"},
+		"view refresh --unit --state-dir /tmp/a/../b":     {2, "--state-dir /tmp/b: must not be below /tmp, which the unit cannot write"},
+		"view refresh --unit --state-dir /usr/lib/candor": {2, "--state-dir /usr/lib/candor: must not be below /usr, which the unit cannot write"},
 		"view -o xml":                {2, `--output "xml": must be one of table, wide, json`},
 		"view --cpu abc":             {2, `--cpu "abc": must be a number of CPUs`},
 		"view --cpu 0":               {2, "missing --cpu; must be a limit of 10m or more"},
@@ -96,8 +99,18 @@ func TestViewCommand(t *testing.T) {
 		"view -- /etc/passwd":        {126, `command "/etc/passwd": cannot execute it`},
 	} {
 		code, out, errOut := command(t, "", strings.Fields(line)...)
-		if code != want.code || out != "" || !strings.HasPrefix(errOut, "candor view: "+want.error) || strings.Count(errOut, "\n") != 1 {
+		if code != want.code || out != "" || !strings.HasPrefix(errOut, errorPrefix(t, strings.Fields(line))+want.error) || strings.Count(errOut, "\n") != 1 {
 			t.Errorf("candor %s: code %d, %q, %q; want %d, %q", line, code, out, errOut, want.code, want.error)
+		}
+	}
+}
+
+// TestViewUnitStateDir: the unit has a state directory that it can write.
+func TestViewUnitStateDir(t *testing.T) {
+	for _, dir := range []string{"/srv/candor-view-test", "/run/candor", "/tmpfs/candor"} {
+		code, out, errOut := command(t, "", "view", "refresh", "--unit", "--state-dir", dir)
+		if code != 0 || errOut != "" || !strings.Contains(out, " view refresh --state-dir "+dir+"\n") {
+			t.Errorf("%s: code %d, %q, %q", dir, code, out, errOut)
 		}
 	}
 }
