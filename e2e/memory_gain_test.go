@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -38,9 +37,7 @@ func TestMemoryGain(t *testing.T) {
 	}
 	for _, p := range gainPrograms {
 		t.Run(p.name, func(t *testing.T) {
-			if exec.Command("sh", "-c", p.needs).Run() != nil {
-				t.Skip("the program is not installed")
-			}
+			needProgram(t, p.needs)
 			for _, test := range []struct {
 				view, out string
 				code      int

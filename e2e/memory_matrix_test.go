@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -141,14 +142,28 @@ func TestMemoryMatrix(t *testing.T) {
 	for i := range memoryProbes {
 		p := &memoryProbes[i]
 		t.Run(p.row, func(t *testing.T) {
-			if exec.Command("sh", "-c", p.needs).Run() != nil {
-				t.Skip("the program is not installed")
-			}
+			needProgram(t, p.needs)
 			lines = append(lines, measureMemory(t, l, p, machine.Total))
 		})
 	}
 	checkMemoryDoc(t, filepath.Join("..", "docs", "view.md"), lines)
 	l.empty()
+}
+
+// scriptPrograms are parts of the names of the programs that scripts/view-programs.sh installs.
+var scriptPrograms = []string{"view-", "redis-server", "Rscript", "mpstat", "htop"}
+
+// needProgram skips the test if a program is not installed. needs is a command that succeeds if it is. A missing program of
+// scripts/view-programs.sh is an error with CANDOR_VIEW_PROGRAMS, which the script prints.
+func needProgram(t *testing.T, needs string) {
+	t.Helper()
+	switch err := exec.Command("sh", "-c", needs).Run(); {
+	case err == nil:
+	case os.Getenv("CANDOR_VIEW_PROGRAMS") != "" && slices.ContainsFunc(scriptPrograms, func(name string) bool { return strings.Contains(needs, name) }):
+		t.Fatalf("%s: %v; scripts/view-programs.sh installs the program", needs, err)
+	default:
+		t.Skip("the program is not installed")
+	}
 }
 
 // checkMemoryDoc compares the measured lines of the matrix with a page, or writes them with -update.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -75,9 +74,7 @@ func TestStatPrograms(t *testing.T) {
 	l := newStatLab(t)
 	for _, p := range statPrograms {
 		t.Run(p.name, func(t *testing.T) {
-			if exec.Command("sh", "-c", p.needs).Run() != nil {
-				t.Skip("the program is not installed")
-			}
+			needProgram(t, p.needs)
 			n := l.launch(l.candor(scriptWithBurn(p.name, p.script)...))
 			if got := n.line(t); got != "ready" {
 				t.Fatalf("got %q, want ready", got)
@@ -99,9 +96,7 @@ var htopBusy = regexp.MustCompile(`\[[| ]*(\d+\.\d)%\]`)
 
 // TestStatHtop: htop shows the CPU use of its container.
 func TestStatHtop(t *testing.T) {
-	if _, err := exec.LookPath("htop"); err != nil {
-		t.Skip("htop is not installed")
-	}
+	needProgram(t, "command -v htop")
 	l := newStatLab(t)
 	t.Setenv("HTOPRC", os.DevNull) // the default settings
 	term := onScreen(t, l.candor(scriptWithBurn("htop", "exec htop -d 100")...), 100, 24)

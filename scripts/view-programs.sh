@@ -18,17 +18,17 @@ done
 if [ ${#missing[@]} -gt 0 ]; then
 	say "installs ${missing[*]}"
 	apt-get -qq update >&2
-	apt-get -qq -y install --no-install-recommends "${missing[@]}" >/dev/null 2>&1 || say "cannot install ${missing[*]}: their rows are skipped"
+	apt-get -qq -y install --no-install-recommends "${missing[@]}" >/dev/null 2>&1 || say "cannot install ${missing[*]}: their tests fail"
 fi
 
 mkdir -p "$cache/bin"
 if [ ! -x "$cache/python/bin/python3" ]; then
 	python3 -m venv "$cache/python"
 fi
-for p in psutil duckdb distributed ray; do # each on its own: a package without a wheel for this Python costs its row only
+for p in psutil duckdb distributed ray; do # each on its own: a package without a wheel for this Python costs its tests only
 	"$cache/python/bin/python3" -c "import $p" 2>/dev/null && continue
 	say "installs $p"
-	"$cache/python/bin/pip" -q install "$p" >&2 || say "cannot install $p: its row is skipped"
+	"$cache/python/bin/pip" -q install "$p" >&2 || say "cannot install $p: its tests fail"
 done
 ln -sfn "$cache/python/bin/python3" "$cache/bin/view-python"
 

@@ -270,7 +270,9 @@ func renderSwaps(values []int64) []byte {
 
 // bridge returns values to write between two versions of a file, or nil if the second version can follow the first directly. A
 // read during a write can mix the words of two versions. If a number has more than 8 digits in one version, and less than 8
-// digits in the other, the mix could be "1 234": two numbers. The bridge has 8 digits in this place.
+// digits in the other, the mix could be "1 234": two numbers. The bridge has 8 digits in this place. Two numbers of more than 8
+// digits, 100 GB or more in kB, need no bridge, but a mix has the first digits of one and the last 8 digits of the other: a single
+// number that is in neither version.
 func bridge(before, after []int64) []int64 {
 	const minFull, maxFull = 10_000_000, 99_999_999 // numbers of 8 digits
 	var between []int64

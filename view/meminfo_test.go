@@ -173,7 +173,8 @@ func TestMeminfoInvariants(t *testing.T) {
 	})
 }
 
-// TestMixedVersions: a read beside a write has words of two versions of meminfo, and both MemTotal and each line parse.
+// TestMixedVersions: a read beside a write has words of two versions of meminfo, and both MemTotal and each line parse. A line with up to
+// 8 digits in both versions has a number of one of them.
 func TestMixedVersions(t *testing.T) {
 	if os.Getenv("CANDOR_IN_GUEST") != "" {
 		t.Skip("takes long on emulated CPUs, and needs no other kernel")
@@ -231,7 +232,7 @@ func TestBridge(t *testing.T) {
 		{[]int64{9_999_999, 7}, []int64{100_000_000, 8}, []int64{10_000_000, 8}},
 		{[]int64{100_000_000}, []int64{10_000_000}, nil},
 		{[]int64{99_999_999}, []int64{0}, nil},
-		{[]int64{100_000_000}, []int64{999_999_999_999}, nil},
+		{[]int64{100_000_000}, []int64{999_999_999_999}, nil}, // a mix is a third number
 		{nil, []int64{1}, nil},
 	} {
 		if got := bridge(test.before, test.after); !slices.Equal(got, test.want) {

@@ -82,10 +82,12 @@ func TestMemoryKilledAgent(t *testing.T) {
 	defer readers.Wait()
 	defer stop.Store(true)
 	var reads atomic.Int64
+	var all []*container
 	for i := range containers {
 		p := must[*pod](t)(l.newPod(100, 100, sensitivePod))
 		p.memory = limit
 		web := must[*container](t)(p.run(fmt.Sprintf("web%d", i), 100, 100, true))
+		all = append(all, web)
 		script := "n=0; while [ $n -lt 200 ]; do read -r name total unit </proc/meminfo || exit 1; echo $name $total $unit; n=$((n+1)); done | busybox sort | busybox uniq -c"
 		readers.Go(func() {
 			for !stop.Load() && !t.Failed() {
@@ -98,6 +100,7 @@ func TestMemoryKilledAgent(t *testing.T) {
 		})
 	}
 	for n := 0; (n < kills || reads.Load() == 0) && !t.Failed(); n++ {
+		l.wait("the agent refreshes a view", l.plugin, func() bool { return !all[n%containers].isStale() })
 		l.plugin.kill()
 		l.startPlugin()
 	}
