@@ -18,7 +18,8 @@
 //
 // The files above change only at a resize. The live files of a view (LiveFiles) change while the container runs: meminfo and
 // swaps, and stat as an option. A Refresher rewrites them while programs read them. A single process at a time has the live files
-// open. Without such a process, the files stay readable and MemTotal stays right, but the other values get old.
+// open. Without such a process, the files stay readable and MemTotal stays right, but the other values get old. No container mounts
+// the files live, with the counters of stat, and memtotal, with MemTotal for other processes of Candor.
 //
 // The counters of stat (StatCounters) are the CPU time of the container's cgroup. They never decrease, because each process
 // continues with the counters that the former process has stored and shown.
@@ -34,7 +35,8 @@
 // length of a file, and the offset and width of each number are constant. MemTotal changes only with the limit. A read during a
 // write can mix two versions. When the kernel copies the content, it mostly moves aligned words of 8 bytes or more. No number of
 // up to 8 digits crosses the end of such a word. Therefore every line of a mixed read still has a single number. If the digits of
-// a larger number could fall apart, the package writes an intermediate version first (bridge). A reader that is interrupted
+// a larger number could fall apart, the package writes an intermediate version first (bridge). The parts of two numbers of more than
+// 8 digits can still form a third number. A reader that is interrupted
 // during two writes can still get other mixes.
 //
 // A memory view changes neither the answer of sysinfo(2), which glibc's sysconf(_SC_PHYS_PAGES) and busybox's free use, nor

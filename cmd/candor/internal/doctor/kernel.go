@@ -121,7 +121,7 @@ func inotify(s *System) finding {
 	}{{"max_user_instances", minInstances}, {"max_user_watches", minWatches}} {
 		text, err := s.kernelText("proc/sys/fs/inotify/" + limit.name)
 		if errors.Is(err, fs.ErrNotExist) {
-			return warn("use a kernel with CONFIG_INOTIFY_USER", "the kernel has no inotify: the memory in a view is that of the start")
+			return warn("use a kernel with CONFIG_INOTIFY_USER", "the kernel has no inotify: the memory in a view is up to 30 s old")
 		}
 		if err != nil {
 			return s.unreadable(err, Unknown, "sysctl fs.inotify")
@@ -132,7 +132,7 @@ func inotify(s *System) finding {
 		}
 		if n < limit.min {
 			return warn(fmt.Sprintf("sysctl fs.inotify.%s=%d", limit.name, limit.min),
-				"fs.inotify.%s is %d: with many containers, the memory in a view is up to 30 s old or that of the start", limit.name, n)
+				"fs.inotify.%s is %d: with many containers, the memory in a view is up to 30 s old", limit.name, n)
 		}
 		found = append(found, fmt.Sprintf("%s %d", limit.name, n))
 	}
