@@ -278,7 +278,7 @@ func (op *operation) refreshStatNow(g *Grant) error {
 		return nil
 	}
 	if err != nil {
-		return err
+		return unlessGone(err)
 	}
 	defer files.Close()
 	return files.Update(func() error { return unlessGone(op.refreshStat(g.ID, newLiveView(g, files))) })
@@ -456,7 +456,8 @@ func (h *Host) followLive(ctx context.Context) {
 	}
 }
 
-// openLive brings the open live files in line with the state, for a process that keeps the views of all containers open. While the containers are being given back, it closes all of them.
+// openLive brings the open live files in line with the state, for a process that keeps the views of all containers open. While the
+// containers are being given back, it closes all of them.
 func (h *Host) openLive(isGivingBack bool) {
 	if isGivingBack { // also with a state that cannot be read: the GiveBack waits for the files
 		h.views.retainLive(func(string) bool { return false })

@@ -58,7 +58,7 @@ type RefreshOptions struct {
 // the watch. The pause after a slow refresh is longer. Without readers and with a negative Idle, a Refresher does not wake up at
 // all.
 //
-// A Refresher needs one inotify instance of its user (fs.inotify.max_user_instances). Without one, it refreshes all views once per
+// A Refresher uses one inotify instance of its user (fs.inotify.max_user_instances). Without one, it refreshes all views once per
 // Idle, and tries each time to get one.
 //
 // The methods are safe for concurrent use.
@@ -207,9 +207,10 @@ func (r *Refresher) Close() {
 }
 
 // Add adds a view, or replaces the view of the same name. refresh rewrites the files of the view, and must not call methods of
-// the Refresher. isRead reports that a program has read a file shortly before; otherwise the files have the age Idle. The files must stay open until Remove returns, and must not be files of another view. Add does not refresh the
-// view, because the caller has just written it. With the error ErrNotWatched, Add has added the view. The caller adds the view of
-// a container after the runtime has set the limits: a cgroup without its limit would show the memory of the machine.
+// the Refresher. isRead reports that a program has read a file shortly before; otherwise the files have the age Idle. The files
+// must stay open until Remove returns, and must not be files of another view. Add does not refresh the view, because the caller has
+// just written it. With the error ErrNotWatched, Add has added the view. The caller adds the view of a container after the runtime
+// has set the limits: a cgroup without its limit would show the memory of the machine.
 func (r *Refresher) Add(name string, files []*os.File, refresh func(isRead bool) error) error {
 	replaced, err := r.add(&refreshedView{name: name, files: files, refresh: refresh})
 	replaced.wait()
