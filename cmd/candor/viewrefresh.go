@@ -109,8 +109,8 @@ var hiddenDirs = []string{"/home", "/root", "/run/user", "/tmp", "/var/tmp", "/u
 
 // checkUnitStateDir refuses a state directory that candor-view.service cannot write.
 func checkUnitStateDir(dir string) error {
-	if real, err := filepath.EvalSymlinks(dir); err == nil { // the directory can be missing
-		dir = real
+	if target, err := filepath.EvalSymlinks(dir); err == nil { // the directory can be missing
+		dir = target
 	}
 	for _, hidden := range hiddenDirs {
 		if dir == hidden || strings.HasPrefix(dir, hidden+"/") {
