@@ -34,6 +34,15 @@ KUBERNETES := v1.37.1
 scheduler: ## build bin/candor-scheduler (1 minute the first time)
 	cd kube/scheduler && CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '-X k8s.io/component-base/version.gitVersion=$(KUBERNETES)+candor' -o ../../bin/candor-scheduler ./cmd/candor-scheduler
 
+.PHONY: kubectl-candor
+PLUGIN := github.com/candor-project/candor/kube/kubectl-candor/command
+kubectl-candor: ## build bin/kubectl-candor, a plugin of kubectl (2 minutes the first time)
+	cd kube/kubectl-candor && CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '-X $(PLUGIN).Version=$(VERSION)' -o ../../bin/kubectl-candor ./cmd/kubectl-candor
+
+.PHONY: candor-web
+candor-web: ## build bin/candor-web, which serves the page of kubectl candor web in a cluster
+	cd kube/kubectl-candor && CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -o ../../bin/candor-web ./cmd/candor-web
+
 demo: build ## show programs that see their own CPUs, on this machine (root)
 	scripts/demo.sh bin/candor
 
@@ -191,6 +200,7 @@ test-go: ## go test on this machine
 	scripts/go-test.sh -count=1 -timeout=30m $(PARALLEL)
 	scripts/go-test.sh -count=1 -p 1 -timeout=30m $(SERIAL)
 	cd e2e/containerd && ../../scripts/go-test.sh -count=1 -timeout=30m ./...
+	cd kube/kubectl-candor && ../../scripts/go-test.sh -count=1 -timeout=10m ./...
 
 # By default, a process under the race detector waits a second at its exit for reports of other threads.
 test-race: export GORACE += atexit_sleep_ms=10
@@ -199,6 +209,7 @@ test-race: export CANDOR_KEEP_OPEN = 1
 test-race: ## test the packages with goroutines under the race detector
 	scripts/go-test.sh -count=1 -race -short -timeout=20m $(filter-out $(SERIAL),$(RACE_LIST))
 	scripts/go-test.sh -count=1 -p 1 -race -short -timeout=20m $(filter $(SERIAL),$(RACE_LIST))
+	cd kube/kubectl-candor && ../../scripts/go-test.sh -count=1 -race -short -timeout=20m ./...
 
 fuzz: ## every fuzz target, for FUZZTIME each
 	@scripts/fuzz.sh $(FUZZTIME)
@@ -213,9 +224,9 @@ test-giveback: export CANDOR_UNINSTALL_ROUNDS ?= 3
 test-giveback: test-deps ## give back 20 containers of containerd and of Docker in guests with 32 CPUs, before a release (an hour, an estimate; CANDOR_UNINSTALL_ROUNDS=50: hours)
 	CANDOR_GUEST=1 CANDOR_GUEST_GIVEBACK=1 $(GO) test -count=1 -timeout=14h -v -run '^TestGiveBack$$' ./e2e/guest
 
-test-kubelet: test-deps scheduler ## test candor nri with a kubelet, an API server and candor-scheduler (first build: 9 minutes)
+test-kubelet: test-deps scheduler kubectl-candor ## test candor nri and kubectl candor with a kubelet, an API server and candor-scheduler (first build: 9 minutes)
 	kubelet=$$(scripts/kubelet.sh) && apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && \
-	cd e2e/containerd && CANDOR_KUBELET=$$kubelet CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd CANDOR_SCHEDULER=$(CURDIR)/bin/candor-scheduler $(GO) test -count=1 -run TestKubelet -v .
+	cd e2e/containerd && CANDOR_KUBELET=$$kubelet CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd CANDOR_SCHEDULER=$(CURDIR)/bin/candor-scheduler CANDOR_PLUGIN=$(CURDIR)/bin/kubectl-candor $(GO) test -count=1 -run TestKubelet -v .
 
 test-engines: test-deps ## test with CRI-O, a new Docker with compose, and nerdctl 2 (long first build)
 	engines=$$(scripts/engines.sh) && export PATH="$$engines:$$PATH" DOCKER_CONFIG="$$engines/config" && \
@@ -230,10 +241,11 @@ test-hostile: test-deps ## run the heavy attacks of e2e/hostile and e2e/containe
 
 .PHONY: e2e-kubernetes
 
-e2e-kubernetes: ## test CRDs, policies, reports, helm upgrade and candor-scheduler with kube-apiserver and etcd (first build: 6 minutes, 3 GB of build cache)
+e2e-kubernetes: ## test CRDs, policies, reports, helm upgrade, candor-scheduler and kubectl candor with kube-apiserver and etcd (first build: 6 minutes, 3 GB of build cache)
 	cd kube/scheduler && $(GO) vet ./...
 	apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && \
 		export CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd && $(GO) test -count=1 -timeout 20m -v ./e2e/kubernetes && \
+		$(GO) test -C kube/kubectl-candor -count=1 -timeout 10m -v -run '^Test' -skip TestBrowser ./remote ./web && \
 		cd kube/scheduler && $(GO) test -count=1 -timeout 20m -v ./...
 
 .PHONY: cost-kubernetes
@@ -246,6 +258,15 @@ cost-kubernetes: ## measure candor-scheduler with and without the plugin: NODES=
 	apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && cd kube/scheduler && \
 		CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd CANDOR_COST_NODES=$(NODES) CANDOR_COST_PODS=$(PODS) CANDOR_COST_ROUNDS=$(ROUNDS) \
 		$(GO) test -count=1 -timeout 4h -run TestCost -v .
+
+.PHONY: bench-web
+
+WEB_NODES ?= 5000
+
+bench-web: test-deps kubectl-candor ## measure the page of docs/web.md: WEB_NODES=5000 (idle machine; 10 minutes after the first build)
+	apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && kwok=$$(scripts/kubernetes.sh kwok) && cd kube/kubectl-candor && \
+		CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd CANDOR_KWOK=$$kwok CANDOR_PLUGIN=$(CURDIR)/bin/kubectl-candor CANDOR_WEB_NODES=$(WEB_NODES) \
+		$(GO) test -count=1 -timeout 1h -run TestBench -v ./web
 
 bench: ## run the benchmarks of the allocator, then compare with the kubelet in BENCHCOUNT rounds
 	$(GO) test -run '^$$' -bench . -benchmem ./hybrid

@@ -44,6 +44,12 @@ nodeSelector: {pool: batch}
 	"giveback": "giveBack: true",
 	"ledger":   "ledger: {enabled: true}",
 	"charge":   "ledger: {enabled: true, charge: true}",
+	"web":      "publish: true\nweb: {enabled: true}",
+	"webtls": `
+publish: true
+imagePullSecrets: [{name: registry}]
+web: {enabled: true, cluster: production, prometheus: "http://prometheus.monitoring:9090", tlsSecret: candor-web, image: {tag: v2}}
+`,
 	"publish": `
 publish: true
 schedulers: [system:kube-scheduler]
@@ -86,7 +92,7 @@ func render(t *testing.T, more string) string {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	for _, name := range []string{"serviceaccount.yaml", "configmap.yaml", "servicemonitor.yaml", "ledger.yaml", "daemonset.yaml", "publish.yaml", "restrictions.yaml", "scheduler-rights.yaml", "scheduler.yaml"} {
+	for _, name := range []string{"serviceaccount.yaml", "configmap.yaml", "servicemonitor.yaml", "ledger.yaml", "daemonset.yaml", "publish.yaml", "restrictions.yaml", "scheduler-rights.yaml", "scheduler.yaml", "user-roles.yaml", "web.yaml"} {
 		var text bytes.Buffer
 		if err := all.ExecuteTemplate(&text, name, data); err != nil {
 			t.Fatal(err)
@@ -200,7 +206,7 @@ func TestChartsConfig(t *testing.T) {
 // TestOlderReleaseValues: helm upgrade --reuse-values uses the values of an older release, which can lack new
 // values. The chart must still render valid arguments.
 func TestOlderReleaseValues(t *testing.T) {
-	if out := render(t, "metrics: {recordHistogram: null, webConfig: null, serviceMonitor: {endpoint: null}}"); strings.Contains(out, "--record-histogram") || strings.Contains(out, "--metrics-web-config") {
+	if out := render(t, "metrics: {recordHistogram: null, webConfig: null, serviceMonitor: {endpoint: null}}\nweb: null"); strings.Contains(out, "--record-histogram") || strings.Contains(out, "--metrics-web-config") {
 		t.Errorf("values of an older release: got arguments without a value\n%s", out)
 	}
 }
@@ -284,7 +290,7 @@ func TestHelm(t *testing.T) {
 	if out, err := exec.Command(program, "template", "candor", chart, "--set", "metrics.prot=9000").CombinedOutput(); err == nil || !strings.Contains(string(out), "prot") {
 		t.Errorf("unknown value metrics.prot: got %v, want an error\n%s", err, out)
 	}
-	for _, invalid := range []string{"config.metrics=9464", "config.stateDir=/run/other", "config.publish=true", "config.recordHistogram=1s", "config.metricsWebConfig=/x", "metrics.webConfig.scheme=https", "metrics.recordHistogram=2s", "observe=true,publish=true", "observe=true,giveBack=true", "scheduler.enabled=true"} {
+	for _, invalid := range []string{"config.metrics=9464", "config.stateDir=/run/other", "config.publish=true", "config.recordHistogram=1s", "config.metricsWebConfig=/x", "metrics.webConfig.scheme=https", "metrics.recordHistogram=2s", "observe=true,publish=true", "observe=true,giveBack=true", "scheduler.enabled=true", "web.enabled=true", "web.prometheus=prometheus:9090"} {
 		if out, err := exec.Command(program, "template", "candor", chart, "--set", invalid).CombinedOutput(); err == nil {
 			t.Errorf("%s: helm accepts a value without effect:\n%s", invalid, out)
 		}

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
 
 const (
@@ -93,10 +95,11 @@ func TestReleaseFiles(t *testing.T) {
 		t.Fatalf("two runs write\n%q and\n%q", files, other)
 	}
 	for _, want := range []string{
-		"candor-linux-amd64", "candor-linux-arm64", "candor-linux-amd64.cdx.json", "candor-scheduler-linux-arm64.cdx.json",
+		"candor-linux-amd64", "candor-linux-arm64", "candor-linux-amd64.cdx.json", "candor-scheduler-linux-arm64.cdx.json", "candor-web-linux-amd64",
 		"candor_0.0.1-test.1_amd64.deb", "candor_0.0.1-test.1_arm64.deb", "candor-0.0.1-test.1.x86_64.rpm", "candor-0.0.1-test.1.aarch64.rpm",
-		"candor-0.0.1-test.1.tgz", "candor-image.tar", "candor-scheduler-image.tar", "images.txt", "RELEASE_NOTES.md", "SHA256SUMS",
-		"candor-nri.service",
+		"candor-0.0.1-test.1.tgz", "candor-image.tar", "candor-scheduler-image.tar", "candor-web-image.tar", "images.txt", "RELEASE_NOTES.md", "SHA256SUMS",
+		"candor-nri.service", "candor.yaml", "kubectl-candor-linux-amd64.tar.gz", "kubectl-candor-linux-arm64.tar.gz", "kubectl-candor-darwin-arm64.tar.gz",
+		"kubectl-candor-linux-amd64.cdx.json",
 	} {
 		if !slices.Contains(files, "/"+want) {
 			t.Errorf("dist lacks %s", want)
@@ -112,7 +115,7 @@ func TestReleaseFiles(t *testing.T) {
 		t.Errorf("the notes are %q", notes)
 	}
 	for _, arch := range []string{"amd64", "arm64"} {
-		for _, program := range []string{"candor", "candor-scheduler"} {
+		for _, program := range []string{"candor", "candor-scheduler", "candor-web"} {
 			checkBinary(t, filepath.Join(dist, program+"-linux-"+arch))
 		}
 	}
@@ -120,6 +123,58 @@ func TestReleaseFiles(t *testing.T) {
 	t.Run("dpkg", func(t *testing.T) { checkInstallation(t, dist) })
 	t.Run("chroot", func(t *testing.T) { checkChroot(t, dist) })
 	t.Run("images", func(t *testing.T) { checkImages(t, dist) })
+	t.Run("plugin", func(t *testing.T) { checkPlugin(t, dist) })
+}
+
+// checkPlugin checks that krew's manifest names the archives with their sums, and that the plugin of this machine runs and names the image
+// of the release by its digest.
+func checkPlugin(t *testing.T, dist string) {
+	var manifest struct {
+		Metadata struct{ Name string }
+		Spec     struct {
+			Version   string
+			Platforms []struct {
+				URI, SHA256, Bin string
+				Selector         struct {
+					MatchLabels struct{ OS, Arch string } `yaml:"matchLabels"`
+				}
+				Files []struct{ From, To string }
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(readFile(t, filepath.Join(dist, "candor.yaml"))), &manifest); err != nil {
+		t.Fatal(err)
+	}
+	if manifest.Metadata.Name != "candor" || manifest.Spec.Version != testVersion || len(manifest.Spec.Platforms) != 4 {
+		t.Fatalf("%+v, want 4 platforms of %s", manifest, testVersion)
+	}
+	for _, p := range manifest.Spec.Platforms {
+		name := "kubectl-candor-" + p.Selector.MatchLabels.OS + "-" + p.Selector.MatchLabels.Arch + ".tar.gz"
+		sum, _, _ := strings.Cut(run(t, dist, "sha256sum", name), " ")
+		if !strings.HasSuffix(p.URI, "/releases/download/"+testVersion+"/"+name) || p.SHA256 != sum || p.Bin != "kubectl-candor" || len(p.Files) != 2 {
+			t.Errorf("%+v, want %s with the sum %s", p, name, sum)
+		}
+		if list := run(t, dist, "tar", "-tzf", name); list != "LICENSE\nkubectl-candor\n" {
+			t.Errorf("%s has the files %q", name, list)
+		}
+	}
+	dir := t.TempDir()
+	run(t, dir, "tar", "-xzf", filepath.Join(dist, "kubectl-candor-linux-"+strings.TrimSpace(run(t, "", "dpkg", "--print-architecture"))+".tar.gz"))
+	if got := run(t, dir, "./kubectl-candor", "--version"); got != "kubectl-candor "+testVersion+"\n" {
+		t.Errorf("--version prints %q", got)
+	}
+	t.Run("krew", func(t *testing.T) {
+		run(t, dir, "env", "GOBIN="+dir, "go", "install", "sigs.k8s.io/krew/cmd/krew@v0.5.0")
+		archive := filepath.Join(dist, "kubectl-candor-linux-"+strings.TrimSpace(run(t, "", "dpkg", "--print-architecture"))+".tar.gz")
+		run(t, dir, "env", "KREW_ROOT="+filepath.Join(dir, "root"), "./krew", "install", "--manifest", filepath.Join(dist, "candor.yaml"), "--archive", archive)
+		if got := run(t, dir, "root/bin/kubectl-candor", "--version"); got != "kubectl-candor "+testVersion+"\n" {
+			t.Errorf("after krew install, --version prints %q", got)
+		}
+	})
+	image, _, _ := strings.Cut(readFile(t, filepath.Join(dist, "images.txt")), "\n")
+	if help := run(t, dir, "./kubectl-candor", "audit", "--help"); !strings.Contains(help, image) {
+		t.Errorf("the default of --image is not %s:\n%s", image, help)
+	}
 }
 
 // checkBinary checks that a program is static, without symbols and build ID, and that its list of modules has the version.
@@ -305,14 +360,14 @@ func checkChroot(t *testing.T, dist string) {
 // checkImages checks that images.txt, the archives and the chart name the same digests.
 func checkImages(t *testing.T, dist string) {
 	references := strings.Fields(readFile(t, filepath.Join(dist, "images.txt")))
-	if len(references) != 2 {
-		t.Fatalf("%q, want 2 images", references)
+	if len(references) != 3 {
+		t.Fatalf("%q, want 3 images", references)
 	}
 	chartFile := filepath.Join(dist, "candor-0.0.1-test.1.tgz")
 	// helm that is built by go install takes the cluster for Kubernetes 1.20.
-	args := []string{"template", "candor", chartFile, "--kube-version", "1.30.0", "--set", "publish=true,scheduler.enabled=true,ledger.enabled=true"}
+	args := []string{"template", "candor", chartFile, "--kube-version", "1.30.0", "--set", "publish=true,scheduler.enabled=true,ledger.enabled=true,web.enabled=true"}
 	rendered := run(t, "", findHelm(t), args...)
-	for i, program := range []string{"candor", "candor-scheduler"} {
+	for i, program := range []string{"candor", "candor-scheduler", "candor-web"} {
 		prefix := testRegistry + "/" + program + ":" + testVersion + "@"
 		digest := strings.TrimPrefix(references[i], prefix)
 		if !strings.HasPrefix(references[i], prefix) {

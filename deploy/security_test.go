@@ -3,6 +3,7 @@ package deploy
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -49,7 +50,7 @@ func TestRightsPage(t *testing.T) {
 		p.need("`"+mount+"`", "the DaemonSet")
 	}
 	p.need("`"+capabilities(all)+"`", "the DaemonSet")
-	for _, rule := range rules(t, all) {
+	for _, rule := range slices.Concat(rules(t, all), rules(t, documents(t, render(t, renderings["web"])))) {
 		p.need(rule, "the roles")
 	}
 	p.need(fmt.Sprintf("rates the exposure at %v", maxExposure), "the unit")

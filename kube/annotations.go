@@ -39,7 +39,7 @@ func Parse(annotations map[string]string) (Annotations, error) {
 	var keys []string
 	size := 0
 	for key, value := range annotations {
-		if isSetting(key) {
+		if IsSetting(key) {
 			keys = append(keys, key)
 			size += len(key) + len(value)
 		}
@@ -56,8 +56,8 @@ func Parse(annotations map[string]string) (Annotations, error) {
 	return a, nil
 }
 
-// isSetting reports whether an annotation's name has the form of a setting: candor.dev/NAME or NAME.candor.dev/CONTAINER.
-func isSetting(key string) bool {
+// IsSetting reports whether an annotation's name has the form of a setting: candor.dev/NAME or NAME.candor.dev/CONTAINER.
+func IsSetting(key string) bool {
 	prefix, _, _ := strings.Cut(key, "/")
 	return key != HintKey && (prefix == Domain || strings.HasSuffix(prefix, "."+Domain))
 }

@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # Builds a program of Kubernetes for the tests into the tests' cache, once, and prints its path: scripts/kubernetes.sh kube-apiserver
 # (6 minutes on two idle cores) or kubelet (2 minutes). The build needs 3 GB of Go's build cache, so CI does not run it.
-# scripts/kubernetes.sh etcd unpacks the distribution's etcd and installs nothing.
+# scripts/kubernetes.sh etcd unpacks the distribution's etcd and installs nothing. scripts/kubernetes.sh kwok builds kwok, which plays
+# the kubelets of nodes.
 set -euo pipefail
 
 version=v1.37.1
+kwok_version=v0.8.0
 cache=${CANDOR_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/candor-guest}
 name=${1:-kube-apiserver}
 case $name in
 kube-apiserver | kubelet) program=$cache/$name-$version ;;
 etcd) program=$cache/etcd ;;
-*) echo "kubernetes.sh: $name: use kube-apiserver, kubelet or etcd" >&2; exit 2 ;;
+kwok) program=$cache/kwok-$kwok_version ;;
+*) echo "kubernetes.sh: $name: use kube-apiserver, kubelet, etcd or kwok" >&2; exit 2 ;;
 esac
 
 # build compiles the program in a separate module.
@@ -46,6 +49,8 @@ if [ ! -x "$program" ]; then
 	cd "$work"
 	if [ "$name" = etcd ]; then
 		unpack
+	elif [ "$name" = kwok ]; then
+		CGO_ENABLED=0 GOFLAGS='' GOBIN="$work" go install "sigs.k8s.io/kwok/cmd/kwok@$kwok_version" >&2
 	else
 		echo "building $name $version into $program" >&2
 		build

@@ -70,10 +70,10 @@ say() { echo "release: $*"; }
 
 flags="-X main.version=$version -X main.commit=$commit -X main.date=$day"
 
-# build ARCH DIRECTORY PACKAGE FILE FLAGS builds a static binary without paths, build ID and symbols.
+# build ARCH DIRECTORY PACKAGE FILE FLAGS [OS] builds a static binary without paths, build ID and symbols.
 build() {
 	say "$(basename "$4")"
-	(cd "$2" && GOOS=linux GOARCH=$1 "$go" build -trimpath -buildvcs=false -ldflags "-s -w -buildid= $5" -o "$4" "$3")
+	(cd "$2" && GOOS=${6:-linux} GOARCH=$1 "$go" build -trimpath -buildvcs=false -ldflags "-s -w -buildid= $5" -o "$4" "$3")
 }
 
 # archive DIRECTORY FILE writes a tar archive whose bytes depend only on the content of the files.
@@ -87,11 +87,17 @@ binaries() {
 		build "$arch" . ./cmd/candor "$out/candor-linux-$arch" "$flags"
 		build "$arch" kube/scheduler ./cmd/candor-scheduler "$out/candor-scheduler-linux-$arch" \
 			"-X k8s.io/component-base/version.gitVersion=$KUBERNETES+candor"
+		build "$arch" kube/kubectl-candor ./cmd/candor-web "$out/candor-web-linux-$arch" ""
 	done
 	for file in "$out"/candor-*; do
-		"$tools/cyclonedx-gomod" bin -json -noserial -notimestamp -version "$version" -output "$file.cdx.json" "$file" 2>"$stage/log" ||
-			{ cat "$stage/log" >&2; fail "cannot list the modules of $file"; }
+		modules "$file" "$file"
 	done
+}
+
+# modules BINARY NAME writes the list of modules of a binary to NAME.cdx.json.
+modules() {
+	"$tools/cyclonedx-gomod" bin -json -noserial -notimestamp -version "$version" -output "$2.cdx.json" "$1" 2>"$stage/log" ||
+		{ cat "$stage/log" >&2; fail "cannot list the modules of $2"; }
 }
 
 # shared_files writes the files that packages of all architectures have.
@@ -129,7 +135,7 @@ packages() {
 # images writes each image as an archive of an OCI layout, and its reference with the digest to images.txt.
 images() {
 	local program arch digest binaries
-	for program in candor candor-scheduler; do
+	for program in candor candor-scheduler candor-web; do
 		say "image $program"
 		binaries=()
 		for arch in $arches; do
@@ -149,7 +155,7 @@ chart() {
 	cp -R deploy/helm/candor "$dir"
 	rm "$dir/README.md.gotmpl" "$dir/.helmignore"
 	sed -i -e "s/^version: .*/version: $number/" -e "s/^appVersion: .*/appVersion: \"$version\"/" "$dir/Chart.yaml"
-	for program in candor candor-scheduler; do
+	for program in candor candor-scheduler candor-web; do
 		digest=$(sed -n "s|^$REGISTRY/$program:$version@||p" "$out/images.txt")
 		sed -i "s|^\( *\)repository: $program\$|\1repository: $REGISTRY/$program|" "$dir/values.yaml"
 		sed -i "s|^  candor.dev/$program-digest: .*|  candor.dev/$program-digest: $digest|" "$dir/Chart.yaml"
@@ -164,12 +170,34 @@ chart() {
 	gzip -n -9 <"$stage/chart.tar" >"$out/candor-$number.tgz"
 }
 
+# plugin writes an archive of kubectl candor for each platform, and the manifest for krew. The plugin names the image of the release by its
+# digest, because it runs the image with the rights of root.
+plugin() {
+	local os arch name dir image package=github.com/candor-project/candor/kube/kubectl-candor/command
+	image=$(sed -n "s|^\($REGISTRY/candor:$version@.*\)|\1|p" "$out/images.txt")
+	sed "s|VERSION|$version|g" deploy/krew/candor.yaml >"$out/candor.yaml"
+	for os in linux darwin; do
+		for arch in $arches; do
+			name=kubectl-candor-$os-$arch
+			dir=$stage/$name
+			mkdir "$dir"
+			build "$arch" kube/kubectl-candor ./cmd/kubectl-candor "$dir/kubectl-candor" "-X $package.Version=$version -X $package.Image=$image" "$os"
+			modules "$dir/kubectl-candor" "$out/$name"
+			cp LICENSE "$dir/"
+			archive "$dir" "$stage/$name.tar" LICENSE kubectl-candor
+			gzip -n -9 <"$stage/$name.tar" >"$out/$name.tar.gz"
+			sed "s|OS|$os|; s|ARCH|$arch|; s|NAME|$version/$name|; s|SUM|$(sha256sum <"$out/$name.tar.gz" | cut -d' ' -f1)|" deploy/krew/platform.yaml >>"$out/candor.yaml"
+		done
+	done
+}
+
 helm=$(scripts/helm.sh)
 binaries
 shared_files
 packages
 images
 chart
+plugin
 cp deploy/systemd/candor-nri.service "$out/" # for the static binary
 notes >"$out/RELEASE_NOTES.md"
 (cd "$out" && find . -type f ! -name SHA256SUMS -printf '%P\n' | sort | xargs sha256sum >SHA256SUMS)

@@ -239,22 +239,6 @@ func TestObserveRemovedView(t *testing.T) {
 	}
 }
 
-func TestSummaryString(t *testing.T) {
-	for want, s := range map[string]Summary{"-": {}, "2": {Affinity: 2, Files: 2}, "1/2": {Affinity: 1, Files: 2}, "2/?": {Affinity: 2}, "?/4": {Files: 4}} {
-		if s.String() != want {
-			t.Errorf("%+v: %s, want %s", s, s, want)
-		}
-		if got, ok := ParseSummary(want); !ok || got != s {
-			t.Errorf("%s: %+v, %v; want %+v", want, got, ok, s)
-		}
-	}
-	for _, bad := range []string{"", "2/2", "1/2/3", "0", "01", "-1", "1025", "1/x", " 1", "?"} {
-		if s, ok := ParseSummary(bad); ok {
-			t.Errorf("%q: %+v, want an error", bad, s)
-		}
-	}
-}
-
 // FuzzMountAt: for any mount table, the search ends and finds a mount of the table at or above the file.
 func FuzzMountAt(f *testing.F) {
 	f.Add(containerMounts+webOnline, hostOnline)

@@ -12,15 +12,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/candor-project/candor/auditreport"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cmd/candor/internal/audit"
 	"github.com/candor-project/candor/cmd/candor/internal/helpers"
-	"github.com/candor-project/candor/cmd/candor/internal/texttable"
-	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/podname"
+	"github.com/candor-project/candor/internal/texttable"
 	"github.com/candor-project/candor/view"
 )
 
@@ -112,31 +112,10 @@ func newAuditCommand() *cobra.Command {
 	return cmd
 }
 
-// An auditRow is the row of a container in the output of audit. Scripts depend on its JSON form, which docs/audit.md describes
-// field by field.
+// An auditRow is a row with the container that it describes.
 type auditRow struct {
-	Name             string       `json:"name"`
-	podname.Parts                 // absent if the container has no name beside its ID
-	ID               string       `json:"id"`
-	Runtime          string       `json:"runtime,omitempty"` // absent if it is unknown
-	Group            string       `json:"group"`
-	CPUs             cpuset.Set   `json:"cpus"`
-	Sees             int          `json:"sees"`                // CPUs in the affinity
-	SeesFiles        int          `json:"seesFiles,omitempty"` // CPUs in the files of /proc and /sys; absent if unknown
-	SeesNote         string       `json:"seesNote,omitempty"`  // reason and remedy if the settings do not explain a difference
-	Limit            hybrid.Milli `json:"limitMilli"`          // 0: no limit
-	LimitedBy        string       `json:"limitedBy,omitempty"`
-	Processes        int          `json:"processes"`
-	Threads          int          `json:"threads"`
-	Periods          uint64       `json:"periods"`
-	ThrottledPeriods uint64       `json:"throttledPeriods"`
-	Throttled        float64      `json:"throttledShare"` // share of the periods in which the quota ran out
-	ThrottledTime    float64      `json:"throttledSeconds"`
-	Differs          bool         `json:"differs"`
-	Gain             audit.Gain   `json:"gain"`
-	// Helpers is the CPU use of the container's helpers in milli-CPU; absent if it was not measured.
-	Helpers *hybrid.Milli `json:"helpersMilli,omitempty"`
-	found   *audit.Container
+	auditreport.Row
+	found *audit.Container
 }
 
 // auditRows returns the containers to list: all containers if all is true, otherwise the containers whose CPU count differs from
@@ -149,11 +128,11 @@ func auditRows(found []audit.Container, all bool, figures *helpers.Figures) []au
 		if !all && !c.Differs() && !isBusy(c, used) {
 			continue
 		}
-		row := auditRow{
+		row := auditRow{auditreport.Row{
 			Name: c.Name, Parts: podname.PartsOf(c.Name, c.ID), ID: c.ID, Runtime: c.Runtime, Group: c.Group, CPUs: c.CPUs, Sees: c.Sees, SeesFiles: c.SeesFiles, Limit: c.Limit, LimitedBy: c.LimitedBy,
 			Processes: c.Processes, Threads: c.Threads, Periods: c.Periods, ThrottledPeriods: c.Throttled,
-			Throttled: c.Share(), found: c, ThrottledTime: c.ThrottledTime.Seconds(), Differs: c.Differs(), Gain: c.Gain(),
-		}
+			Throttled: c.Share(), ThrottledTime: c.ThrottledTime.Seconds(), Differs: c.Differs(), Gain: c.Gain(),
+		}, c}
 		if isMeasured {
 			row.Helpers = new(hybrid.Milli(used*1000 + 0.5))
 		}
@@ -218,7 +197,7 @@ func writeAudit(w io.Writer, width int, rows []auditRow, found []audit.Container
 		}
 		for i := range rows {
 			r := &rows[i]
-			t.Rows = append(t.Rows, []string{errorText(shorten(r.Name, 60)), cmp.Or(r.Runtime, "-"), r.seenCPUs().String(), limitCell(r.Limit),
+			t.Rows = append(t.Rows, []string{errorText(shorten(r.Name, 60)), cmp.Or(r.Runtime, "-"), r.SeenCPUs().String(), limitCell(r.Limit),
 				strconv.Itoa(r.Threads), fmt.Sprintf("%.0f%%", 100*r.Throttled), lost(r.ThrottledTime), string(r.Gain)})
 		}
 		if err := t.Write(w, width); err != nil {
@@ -231,9 +210,6 @@ func writeAudit(w io.Writer, width int, rows []auditRow, found []audit.Container
 	return err
 }
 
-// seenCPUs returns the CPU counts that the container sees.
-func (r *auditRow) seenCPUs() view.Summary { return view.Summary{Affinity: r.Sees, Files: r.SeesFiles} }
-
 // maxSeenNotes bounds the notes below the table.
 const maxSeenNotes = 10
 
@@ -242,7 +218,7 @@ const maxSeenNotes = 10
 func writeSeenLegend(w io.Writer, rows []auditRow) {
 	var lines []string
 	for i := range rows {
-		if s := rows[i].seenCPUs(); s.Affinity != s.Files && s.Files != 0 {
+		if s := rows[i].SeenCPUs(); s.Affinity != s.Files && s.Files != 0 {
 			lines = append(lines, fmt.Sprintf("SEES %s: %d by the affinity (nproc), %d in /proc/cpuinfo and /sys.", s, s.Affinity, s.Files))
 			break
 		}
@@ -254,7 +230,7 @@ func writeSeenLegend(w io.Writer, rows []auditRow) {
 			continue
 		}
 		if notes++; notes <= maxSeenNotes {
-			lines = append(lines, errorText(fmt.Sprintf("%s sees %s: %s.", r.Name, r.seenCPUs(), r.SeesNote)))
+			lines = append(lines, errorText(fmt.Sprintf("%s sees %s: %s.", r.Name, r.SeenCPUs(), r.SeesNote)))
 		}
 	}
 	if more := notes - maxSeenNotes; more > 0 {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/candor-project/candor/cmd/candor/internal/setup"
 	"github.com/candor-project/candor/cmd/candor/internal/setup/engine"
-	"github.com/candor-project/candor/cmd/candor/internal/texttable"
+	"github.com/candor-project/candor/internal/texttable"
 )
 
 // A changeRow is a value that a command changes.

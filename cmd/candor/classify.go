@@ -18,12 +18,12 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/internal/texttable"
 	"github.com/candor-project/candor/kube"
 	"github.com/candor-project/candor/kube/profile"
 )

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/experiment/probe"
 	"github.com/candor-project/candor/internal/errline"
+	"github.com/candor-project/candor/internal/texttable"
 )
 
 // A probeReport is the JSON form of a probe without a measurement.

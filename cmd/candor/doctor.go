@@ -13,8 +13,8 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cmd/candor/internal/doctor"
-	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/internal/texttable"
 	"github.com/candor-project/candor/kube/apiserver"
 )
 

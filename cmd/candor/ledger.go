@@ -15,8 +15,8 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cmd/candor/internal/audit"
 	"github.com/candor-project/candor/cmd/candor/internal/helpers"
-	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/texttable"
 	"github.com/candor-project/candor/ledger"
 	"github.com/candor-project/candor/ledger/softirq"
 )

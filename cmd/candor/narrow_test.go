@@ -19,7 +19,6 @@ import (
 	"github.com/candor-project/candor/fleet/packing"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/podname"
-	"github.com/candor-project/candor/kube/survey"
 	"github.com/candor-project/candor/ledger"
 	"github.com/candor-project/candor/view"
 )
@@ -38,7 +37,6 @@ func TestNarrowTables(t *testing.T) {
 	usage := &timescale.Summary{Groups: []timescale.Group{{Group: record.Group{Name: "/kubepods/burstable/pod7b4c1ab2/0123456789abcdef"}, To: time.Minute,
 		Figures: []timescale.Figures{{Window: 100 * time.Millisecond, Windows: 600, Mean: 0.25, P50: 0.2, P99: 1.9, Peak: 2, PeakToMean: 8, Burstiness: 1.5}}}}}
 	sources := []view.Source{{Name: "/sys/devices/system/cpu/online", Count: 64, CPUs: cpuset.Range(0, 63), Path: "/sys/devices/system/cpu/online"}}
-	candidates := &survey.Result{Candidates: []survey.Candidate{{Node: "node-with-a-long-name.example.org", Reason: "node(s) had untolerated taint {node.kubernetes.io/unreachable}"}}}
 	checks := &doctor.Report{Checks: []doctor.Row{{Group: "kernel", ID: "cgroup-controllers", Found: "the root cgroup lacks the controllers cpu and cpuset, which systemd does not delegate"}}}
 	prediction := &experiment.Prediction{Starts: []experiment.Start{{CPUs: 2, Seen: probe.Seen{Sources: []probe.Source{{Name: "sched_getaffinity"}, {Name: "/sys/devices/system/cpu/online"}, {Name: "/proc/cpuinfo"}}}}}}
 	apps, nodes := packing.List{Resources: []string{"cpu", "memory", "disk"}}, packing.List{Resources: []string{"cpu", "memory", "disk"}}
@@ -79,7 +77,6 @@ func TestNarrowTables(t *testing.T) {
 		{"setup", 50, func(out *bytes.Buffer, width int) error {
 			return setupTable([]setupRow{{"containerd", stateNotDone, "containerd 1.7.1 uses /etc/containerd/conf.d/site.toml: enable NRI there by hand"}}).Write(out, width)
 		}, "SETUP STATE DETAILS", cut},
-		{"plan --cluster", 66, func(out *bytes.Buffer, width int) error { return candidateTable(candidates).Write(out, width) }, "NODE PLACE WHAT IT WOULD HAVE", hidden},
 		{"classify --probe", 50, func(out *bytes.Buffer, width int) error {
 			var text strings.Builder
 			writePrediction(&text, width, prediction, "")

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/fleet/packing"
+	"github.com/candor-project/candor/internal/texttable"
 )
 
 const placeLong = `Place a set of applications on nodes so that no node exceeds its capacity of any

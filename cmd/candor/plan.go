@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/candor-project/candor/cgroup"
-	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/cmd/candor/internal/planio"
+	"github.com/candor-project/candor/cpumap"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
@@ -33,18 +33,12 @@ cpuset of Candor's parent cgroup (--cgroup-parent), as candor run does. The plan
 with an empty node, because the command reads neither the running containers nor the
 machine's options, such as reserved CPUs.
 
-With --cluster, the command predicts the node that a pod would get in a Kubernetes
-cluster. It plans the pod on every node separately, with the reports that the nodes
-publish (kubectl get nodecpu) and the code of candor-scheduler. It changes nothing in the
-cluster.`
+kubectl candor plan predicts the node and the CPUs of a pod in a Kubernetes cluster.`
 
 const planExample = `  candor plan operations.jsonl
   candor plan --machine "pack:2 numa:1 l3:1 core:4 pu:2" -o json operations.jsonl
   echo '{"op":"allocate","id":"web","cpu":"1.5"}' | candor plan
-  candor plan --machine "numa:2 core:16 pu:2" -o svg operations.jsonl > map.svg
-  candor plan --cluster --cpu 1.5
-  candor plan --cluster -f deployment.yaml
-  candor plan --cluster --pod web-0 -n shop -o json`
+  candor plan --machine "numa:2 core:16 pu:2" -o svg operations.jsonl > map.svg`
 
 // planFlags are the flags of candor plan.
 type planFlags struct {
@@ -59,11 +53,7 @@ type planFlags struct {
 	driver    *choice
 	output    *choice
 	color     *choice
-	pod       podFlags
 }
-
-// ofOperations are the names of the flags that --cluster excludes.
-var ofOperations = []string{"machine", "algorithm", "reserved", "min-shared", "use-isolated", "explain", "color", "cgroup-parent", "cgroup-driver"}
 
 func newPlanCommand() *cobra.Command {
 	var f planFlags
@@ -73,15 +63,7 @@ func newPlanCommand() *cobra.Command {
 		Long:    planLong,
 		Example: planExample,
 		Args:    atMostOne("FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.pod.check(cmd, ofPods, ofOperations); err != nil {
-				return err
-			}
-			if f.pod.cluster {
-				return f.pod.run(cmd, args, f.output)
-			}
-			return f.run(cmd, args)
-		},
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -95,8 +77,10 @@ func newPlanCommand() *cobra.Command {
 	f.driver = addGroupFlags(cmd, &f.parent)
 	f.output = outputFlag(cmd, "table", "wide", "json", "svg")
 	f.color = colorFlag(cmd)
-	f.pod.policy = &f.policy
-	f.pod.add(cmd)
+	addMovedFlags(cmd, "kubectl candor plan", map[string]string{
+		"cluster": "", "filename": "f", "pod": "", "cpu": "", "request": "", "memory": "", "class": "", "topology": "", "namespace": "n",
+		"kubeconfig": "", "context": "", "timeout": "",
+	})
 	return cmd
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/candor-project/candor/cmd/candor/internal/texttable"
+	"github.com/candor-project/candor/internal/texttable"
 )
 
 const psLong = `List the containers of this machine with their classes, limits and CPUs. SEES is the

@@ -19,18 +19,16 @@ import (
 
 	"github.com/candor-project/candor/bandwidth/record"
 	"github.com/candor-project/candor/cmd/candor/internal/audit"
-	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/cmd/candor/internal/planio"
 	"github.com/candor-project/candor/cmd/candor/internal/setup"
 	"github.com/candor-project/candor/cmd/candor/internal/simreport"
 	"github.com/candor-project/candor/cmd/candor/internal/top"
+	"github.com/candor-project/candor/cpumap"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/golden"
 	"github.com/candor-project/candor/internal/interference"
-	"github.com/candor-project/candor/kube/podcpu"
-	"github.com/candor-project/candor/kube/survey"
 	"github.com/candor-project/candor/trace"
 	"github.com/candor-project/candor/view"
 )
@@ -100,16 +98,10 @@ func TestRecordedJSON(t *testing.T) {
 	}
 	_, short, _ := command(t, "", "advise", sampleRecording(t, true), "-o", "json")
 	check("advise-short", short)
-	objects := testCluster(t)
-	_, fits, _ := inCluster(t, objects, "", "plan", "--cluster", "--cpu", "1500m", "-o", "json")
-	_, waits, _ := inCluster(t, objects, "", "plan", "--cluster", "--pod", "late", "-o", "json")
-	check("plan-cluster-run", fits+waits)
-	_, out, _ := inCluster(t, objects, "", "map", "--cluster", "-o", "json")
-	check("map-cluster", out, "map.containers[].fractionsMilli")
 }
 
 // lineCommands are the records of commands that write each value on a line. The other commands indent their value.
-var lineCommands = []string{"map-cluster", "plan", "plan-run", "top", "trace-info-run"}
+var lineCommands = []string{"plan", "plan-run", "top", "trace-info-run"}
 
 // checkForm fails the test unless JSON values are indented or, for lineCommands, have a line each.
 func checkForm(t *testing.T, name, documents string) {
@@ -175,9 +167,6 @@ func recordedWriters(t *testing.T) []recordedWriter {
 		{"interference", jsonOf(full[interference.Report]()), nil},
 		{"setup-host", jsonOf(full[setup.Result]()), nil},
 		{"plan", func(b *bytes.Buffer) error { return result.WriteJSON(b) }, []string{"grant.fractionsMilli", "changes[].fractionsMilli"}},
-		{"plan-cluster", func(b *bytes.Buffer) error {
-			return writeAnswerJSON(b, new(full[podcpu.Pod]()), new(full[survey.Result]()))
-		}, nil},
 		{"simulate", func(b *bytes.Buffer) error { return new(full[simreport.Report]()).JSON(b) }, nil},
 		{"trace-info", jsonOf(full[trace.Summary]()), []string{"containers.ends"}},
 	}

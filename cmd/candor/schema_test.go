@@ -15,13 +15,13 @@ import (
 
 	"github.com/candor-project/candor/bandwidth/advise"
 	"github.com/candor-project/candor/bandwidth/timescale"
-	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/cmd/candor/internal/doctor"
 	"github.com/candor-project/candor/cmd/candor/internal/load"
 	"github.com/candor-project/candor/cmd/candor/internal/planio"
 	"github.com/candor-project/candor/cmd/candor/internal/setup"
 	"github.com/candor-project/candor/cmd/candor/internal/simreport"
 	"github.com/candor-project/candor/cmd/candor/internal/top"
+	"github.com/candor-project/candor/cpumap"
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/fleet/packing"
 	"github.com/candor-project/candor/internal/golden"
@@ -32,7 +32,7 @@ import (
 
 // A document is a kind of JSON value that a command writes.
 type document struct {
-	name  string // variant of the command, such as --cluster; "": the only one
+	name  string // variant of the command, such as --probe; "": the only one
 	value any    // zero value of the type
 }
 
@@ -48,9 +48,9 @@ var jsonCommands = map[string][]document{
 	"ledger show":  {{"", ledgerDocument{}}},
 	"ledger watch": {{"", ledgerDocument{}}},
 	"load":         {{"", load.Document{}}},
-	"map":          {{"", cpumap.Document{}}, {"--cluster", nodeMap{}}},
+	"map":          {{"", cpumap.Document{}}},
 	"place":        {{"", packing.Document{}}},
-	"plan":         {{"", planio.Result{}}, {"--cluster", podPlan{}}},
+	"plan":         {{"", planio.Result{}}},
 	"ps":           {{"", []grantRow{}}},
 	"report":       {{"compare", experiment.ReportDocument{}}, {"isolate", experiment.IsolationDocument{}}, {"several reports", experiment.Programs{}}},
 	"setup":        {{"", []setupRow{}}},

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
 	"github.com/candor-project/candor/cmd/candor/internal/audit"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/kube/survey"
 	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
@@ -120,17 +118,5 @@ func TestWithoutGrant(t *testing.T) {
 	}, grants)
 	if len(foreign) != 1 || foreign[0].Name != "web" || foreign[0].SeenCPUs() != (view.Summary{Affinity: 2, Files: 4}) {
 		t.Errorf("%+v", foreign)
-	}
-}
-
-// TestClusterSees: the map of a node in a cluster shows the CPUs from the node's report.
-func TestClusterSees(t *testing.T) {
-	n := &survey.Node{CPUs: example(t).Node, SeenCPUs: map[string]view.Summary{"web": {Affinity: 2, Files: 4}}}
-	var out bytes.Buffer
-	if err := writeNodeJSON(&out, n, nil); err != nil {
-		t.Fatal(err)
-	}
-	if text := out.String(); !strings.Contains(text, `"sees":2,"seesFiles":4`) || strings.Contains(text, "foreign") {
-		t.Error(text)
 	}
 }

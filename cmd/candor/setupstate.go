@@ -10,9 +10,9 @@ import (
 
 	"github.com/candor-project/candor/cmd/candor/internal/setup"
 	"github.com/candor-project/candor/cmd/candor/internal/setup/engine"
-	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/engine/nri"
 	"github.com/candor-project/candor/internal/program"
+	"github.com/candor-project/candor/internal/texttable"
 )
 
 const setupLong = `Configure this machine and its container engines. Without a subcommand, the command

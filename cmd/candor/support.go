@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/cmd/candor/internal/doctor"
 	"github.com/candor-project/candor/cmd/candor/internal/support"
+	"github.com/candor-project/candor/cpumap"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/host/state"
 )

@@ -12,8 +12,8 @@ import (
 
 	"github.com/candor-project/candor/bandwidth/record"
 	"github.com/candor-project/candor/bandwidth/timescale"
-	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/internal/figure"
+	"github.com/candor-project/candor/internal/texttable"
 )
 
 const usageLong = `Summarize a recording of candor record at several timescales: the CPUs that a cgroup

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/candor-project/candor/cmd/candor/internal/texttable"
 	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/texttable"
 	"github.com/candor-project/candor/view"
 )
 

@@ -48,7 +48,7 @@ func newAPIServer(l *lab) *apiServer {
 		"--service-cluster-ip-range", "10.0.0.0/24", "--service-account-issuer", "https://localhost",
 		"--service-account-key-file", l.path("sa.key"), "--service-account-signing-key-file", l.path("sa.key"),
 		"--token-auth-file", l.path("tokens.csv"), "--authorization-mode", "RBAC",
-		"--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition")
+		"--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition", "--kubelet-preferred-address-types", "InternalIP")
 	l.Cleanup(a.daemon.kill)
 	l.wait("the API server", a.daemon, func() bool {
 		code, _ := a.request("GET", "/readyz", "", nil)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,7 +43,11 @@ func startKubelet(l *lab, more string, flags ...string) *kubelet {
 	if err := os.Mkdir(l.path("manifests"), 0o755); err != nil {
 		l.Fatal(err)
 	}
-	l.write("kubelet.yaml", strings.NewReplacer("DIR", l.dir, "PARENT", l.parent).Replace(kubeletConfig)+more)
+	address := "127.0.0.1"
+	if i := slices.Index(flags, "--node-ip"); i >= 0 {
+		address = flags[i+1]
+	}
+	l.write("kubelet.yaml", strings.NewReplacer("DIR", l.dir, "PARENT", l.parent, "ADDRESS", address).Replace(kubeletConfig)+more)
 	flags = append(flags, "--config", l.path("kubelet.yaml"), "--root-dir", l.path("kubelet"), "--cert-dir", l.path("pki"), "--hostname-override", "node")
 	k.daemon = l.start(os.Getenv("CANDOR_KUBELET"), flags...)
 	l.Cleanup(func() {
@@ -65,7 +70,7 @@ containerRuntimeEndpoint: unix://DIR/containerd.sock
 staticPodPath: DIR/manifests
 podLogsDir: DIR/logs
 volumePluginDir: DIR/volumes
-address: 127.0.0.1
+address: ADDRESS
 port: 11250
 readOnlyPort: 0
 healthzPort: 0

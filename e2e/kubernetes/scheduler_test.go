@@ -136,7 +136,7 @@ func TestSchedulerUnderPolicies(t *testing.T) {
 				t.Errorf("hint %q", hint)
 			}
 			if node != pod.Spec.NodeName || cpus != "0,32:500m" {
-				t.Errorf("candor plan --cluster chooses %s, CPUs %s: it is on %s", node, cpus, pod.Spec.NodeName)
+				t.Errorf("kubectl candor plan chooses %s, CPUs %s: it is on %s", node, cpus, pod.Spec.NodeName)
 			}
 			if strings.Contains(log(), "forbidden") {
 				t.Error("it lacks a right")

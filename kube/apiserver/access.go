@@ -19,12 +19,10 @@ import (
 // An access holds the address of an API server and the credentials of the caller.
 type access struct {
 	url           string
-	namespace     string
 	tls           *tls.Config
 	proxy         *url.URL    // nil: the proxy of the environment
 	token         string      // "" if the caller uses other credentials
 	tokenFile     string      // read for each call, because the token is renewed
-	program       *program    // exec plugin for credentials, or nil
 	impersonation http.Header // headers that impersonate another user
 }
 
@@ -39,9 +37,6 @@ func accessOf(o Options) (*access, error) {
 	if o.Kubeconfig != "" {
 		return readKubeconfig(o)
 	}
-	if o.Context != "" {
-		return nil, fmt.Errorf("context %.60q: no kubeconfig: use --kubeconfig FILE", o.Context)
-	}
 	return podAccess()
 }
 
@@ -55,10 +50,7 @@ func podAccess() (*access, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the pod's service account: %w: automountServiceAccountToken is required", err)
 	}
-	a := &access{url: "https://" + net.JoinHostPort(host, port), tls: &tls.Config{}, tokenFile: filepath.Join(accountDir, "token"), namespace: "default"}
-	if name, err := fileio.Read(filepath.Join(accountDir, "namespace"), maxFile); err == nil {
-		a.namespace = strings.TrimSpace(string(name))
-	}
+	a := &access{url: "https://" + net.JoinHostPort(host, port), tls: &tls.Config{}, tokenFile: filepath.Join(accountDir, "token")}
 	return a, a.trust(authority)
 }
 
@@ -100,7 +92,7 @@ func (a *access) proxyFor(r *http.Request) (*url.URL, error) {
 // authorize adds the caller's token and the impersonation headers to a request.
 func (a *access) authorize(r *http.Request) error {
 	maps.Copy(r.Header, a.impersonation)
-	token, err := a.bearer(r)
+	token, err := a.bearer()
 	if err != nil || token == "" {
 		return err
 	}
@@ -112,15 +104,8 @@ func (a *access) authorize(r *http.Request) error {
 }
 
 // bearer returns the caller's token, or "" if the caller only has a certificate.
-func (a *access) bearer(r *http.Request) (string, error) {
-	switch {
-	case a.program != nil:
-		c, err := a.program.credential(r.Context())
-		if err != nil {
-			return "", err
-		}
-		return c.token, nil
-	case a.tokenFile == "":
+func (a *access) bearer() (string, error) {
+	if a.tokenFile == "" {
 		return a.token, nil
 	}
 	text, err := fileio.Read(a.tokenFile, maxFile)
@@ -129,9 +114,6 @@ func (a *access) bearer(r *http.Request) (string, error) {
 	}
 	return strings.TrimSpace(string(text)), nil
 }
-
-// forget discards the cached credentials of the exec plugin. It reports whether there were cached credentials.
-func (a *access) forget() bool { return a.program != nil && a.program.forget() }
 
 // setCertificate sets the client certificate. The certificate is read again for each connection, because its files can be renewed.
 func (a *access) setCertificate(read func() (tls.Certificate, error)) error {

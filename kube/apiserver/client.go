@@ -44,27 +44,14 @@ func New(o Options) (*Client, error) {
 // errRedirect ends a call that the server redirects. Following the redirection would send the caller's secrets to another server.
 var errRedirect = errors.New("the server redirects the call, and candor follows no redirects: use the address of the API server itself")
 
-// Namespace returns the namespace of the kubeconfig's context or of the pod's service account, otherwise "default".
-func (c *Client) Namespace() string { return c.access.namespace }
-
 // Get reads the object or list at a path of the API.
 func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return c.Do(ctx, http.MethodGet, path, nil, into)
 }
 
 // Do makes a call, and decodes the response into into. The body can be nil. If the API server refuses the call, the error is a StatusError
-// of Kubernetes' package errors. If the API server no longer accepts the credentials of an exec plugin, Do renews the credentials and
-// repeats the call once.
+// of Kubernetes' package errors.
 func (c *Client) Do(ctx context.Context, method, path string, body, into any) error {
-	err := c.try(ctx, method, path, body, into)
-	if apierrors.IsUnauthorized(err) && c.access.forget() {
-		c.http.CloseIdleConnections() // idle connections still use the old certificate
-		err = c.try(ctx, method, path, body, into)
-	}
-	return err
-}
-
-func (c *Client) try(ctx context.Context, method, path string, body, into any) error {
 	request, err := c.request(ctx, method, path, body)
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ type kubeCluster struct {
 }
 
 // readCluster sets the address, the proxy and the trusted certificates from a cluster of the kubeconfig.
-func (k *kubeconfig) readCluster(a *access, name string, attended bool) error {
+func (k *kubeconfig) readCluster(a *access, name string) error {
 	at, ok := k.clusters[name]
 	if !ok {
 		return errors.New("there is none of that name")
@@ -42,12 +42,8 @@ func (k *kubeconfig) readCluster(a *access, name string, attended bool) error {
 		return fmt.Errorf("certificate-authority: %w", err)
 	}
 	switch {
-	case c.Insecure && !attended:
-		return errors.New("insecure-skip-tls-verify: an attacker could take the node's token: use certificate-authority")
-	case c.Insecure && authority != nil:
-		return errors.New("insecure-skip-tls-verify and certificate-authority: use only one of them")
 	case c.Insecure:
-		a.tls.InsecureSkipVerify = true
+		return errors.New("insecure-skip-tls-verify: an attacker could take the node's token: use certificate-authority")
 	case authority != nil: // without it, the certificate authorities of the system are trusted
 		return a.trust(authority)
 	}

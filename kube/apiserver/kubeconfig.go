@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -44,7 +43,7 @@ type file struct {
 	}
 }
 
-// readKubeconfig reads the selected context from the kubeconfig files. Like kubectl, it skips missing files if several files are named.
+// readKubeconfig reads the current context from the kubeconfig files. Like kubectl, it skips missing files if several files are named.
 func readKubeconfig(o Options) (*access, error) {
 	k := &kubeconfig{}
 	names := filepath.SplitList(o.Kubeconfig)
@@ -69,7 +68,7 @@ func readKubeconfig(o Options) (*access, error) {
 	if read == 0 {
 		return nil, fmt.Errorf("--kubeconfig %s: no such file", o.Kubeconfig)
 	}
-	a, err := k.access(o)
+	a, err := k.access()
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", o.Kubeconfig, err)
 	}
@@ -136,14 +135,11 @@ type kubeContext struct {
 	Extensions               any
 }
 
-// access returns the access of the selected context.
-func (k *kubeconfig) access(o Options) (*access, error) {
-	name := o.Context
+// access returns the access of the current context.
+func (k *kubeconfig) access() (*access, error) {
+	name := k.current
 	if name == "" {
-		name = k.current
-	}
-	if name == "" {
-		return nil, errors.New("no current context: use --context NAME, or kubectl config use-context NAME")
+		return nil, errors.New("no current context: use kubectl config use-context NAME")
 	}
 	at, ok := k.contexts[name]
 	if !ok {
@@ -153,14 +149,11 @@ func (k *kubeconfig) access(o Options) (*access, error) {
 	if err := at.strict(&context); err != nil {
 		return nil, fmt.Errorf("context %.60q: %w", name, err)
 	}
-	a := &access{namespace: context.Namespace}
-	if a.namespace == "" {
-		a.namespace = "default"
-	}
-	if err := k.readCluster(a, context.Cluster, o.Attended); err != nil {
+	a := &access{}
+	if err := k.readCluster(a, context.Cluster); err != nil {
 		return nil, fmt.Errorf("cluster %.60q: %w", context.Cluster, err)
 	}
-	if err := k.readUser(a, context.User, o.Attended); err != nil {
+	if err := k.readUser(a, context.User); err != nil {
 		return nil, fmt.Errorf("user %.60q: %w", context.User, err)
 	}
 	return a, nil
@@ -215,20 +208,4 @@ func absolute(dir, file string) string {
 		return file
 	}
 	return filepath.Join(dir, file)
-}
-
-// DefaultKubeconfig returns the kubeconfig that kubectl uses by default: $KUBECONFIG, otherwise ~/.kube/config if it exists, otherwise "".
-func DefaultKubeconfig() string {
-	if files := os.Getenv("KUBECONFIG"); files != "" {
-		return files
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return ""
-	}
-	name := filepath.Join(home, ".kube", "config")
-	if _, err := os.Stat(name); err != nil {
-		return ""
-	}
-	return name
 }

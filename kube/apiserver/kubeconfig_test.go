@@ -28,7 +28,6 @@ func TestLoginMethods(t *testing.T) {
 	for _, c := range []struct{ cluster, user, want string }{
 		{"certificate-authority: ca.crt", "token: secret", "Bearer secret"},
 		{inline, "token: secret", "Bearer secret"},
-		{"insecure-skip-tls-verify: true", "token: secret", "Bearer secret"},
 		{inline + ", tls-server-name: example.com", "token: secret", "Bearer secret"}, // a name in the server's certificate
 		{inline, "client-certificate: node.crt, client-key: node.key", "first"},
 		{inline, "client-certificate: both.pem", "first"},
@@ -82,7 +81,7 @@ func TestNoRedirect(t *testing.T) {
 	s := apitest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, other.URL+"/secret-place", http.StatusFound)
 	})
-	c := newClient(t, t.TempDir(), apitest.Kubeconfig(s.URL, "insecure-skip-tls-verify: true", "token: x, as: jane"))
+	c := newClient(t, t.TempDir(), apitest.Kubeconfig(s.URL, apitest.Trust(s.Server), "token: x, as: jane"))
 	err := c.Get(t.Context(), "/version", &struct{}{})
 	if err == nil || !strings.Contains(err.Error(), "follows no redirects") || strings.Contains(err.Error(), "secret") || redirected != nil {
 		t.Errorf("got error %v, redirected request %v; want an error and no request", err, redirected)
@@ -112,7 +111,7 @@ func TestProxy(t *testing.T) {
 	if received != "CONNECT api.example:6443" || err == nil || strings.Contains(err.Error(), "password") {
 		t.Errorf("the proxy received %q, error %v; want CONNECT and an error without the password", received, err)
 	}
-	_, err = readAccess(t, apitest.Kubeconfig("https://a", "proxy-url: 'ftp://me:password@b'", "token: x"), "/none", Options{Attended: true})
+	_, err = readAccess(t, apitest.Kubeconfig("https://a", "proxy-url: 'ftp://me:password@b'", "token: x"), "/none")
 	if err == nil || strings.Contains(err.Error(), "password") || !strings.Contains(err.Error(), "proxy-url: must be") {
 		t.Error(err)
 	}
@@ -130,14 +129,14 @@ func TestSeveralFiles(t *testing.T) {
 		"clusters: [{name: k, cluster: {server: https://another}}]\nusers: [{name: u, user: {tokenFile: token}}]")
 	missing := filepath.Join(one, "missing")
 	files := strings.Join([]string{missing, first, second}, string(os.PathListSeparator))
-	c, err := New(Options{Kubeconfig: files, Attended: true, Patience: time.Minute})
+	c, err := New(Options{Kubeconfig: files, Patience: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if user, err := s.call(t, c); err != nil || user != "Bearer two" || c.Namespace() != "batch" {
-		t.Errorf("got user %q, %v, namespace %q; want Bearer two in batch", user, err, c.Namespace())
+	if user, err := s.call(t, c); err != nil || user != "Bearer two" {
+		t.Errorf("got user %q, %v; want Bearer two", user, err)
 	}
-	if _, err := New(Options{Kubeconfig: files, Context: "b"}); err == nil || !strings.Contains(err.Error(), `cluster "none"`) {
+	if _, err := New(Options{Kubeconfig: second}); err == nil || !strings.Contains(err.Error(), `cluster "none"`) {
 		t.Error(err)
 	}
 	if _, err := New(Options{Kubeconfig: missing}); err == nil || !strings.Contains(err.Error(), "no such file") {
@@ -157,7 +156,7 @@ func TestInvalidKubeconfigs(t *testing.T) {
 		{`cluster "k": cannot parse the entry: unknown field "server-name"`, k("https://a", "server-name: x", "token: secret")},
 		{`user "u": cannot parse the entry: unknown field "tokenfile"`, k("https://a", "", "tokenfile: secret")},
 		{"a value is not of the kind", k("https://a", "", "token: [secret]")},
-		{"use only one of them", k("https://a", "insecure-skip-tls-verify: true, certificate-authority-data: eA==", "token: secret")},
+		{"insecure-skip-tls-verify: an attacker", k("https://a", "insecure-skip-tls-verify: true", "token: secret")},
 		{"no certificate in the certificate authority", k("https://a", "certificate-authority-data: eA==", "token: secret")},
 		{"certificate-authority: must be base64", k("https://a", "certificate-authority-data: '?secret'", "token: secret")},
 		{"certificate-authority: open", k("https://a", "certificate-authority: none", "token: secret")},
@@ -169,16 +168,12 @@ func TestInvalidKubeconfigs(t *testing.T) {
 		{"client certificate: open", k("https://a", "", "client-certificate: none")},
 		{"client certificate: tls: failed to find any PEM", k("https://a", "", "client-certificate-data: eA==, client-key-data: eA==")},
 		{"user \"u\": must appear once", k("https://a", "", "token: secret")},
-		{"exec and a token", k("https://a", "", "token: secret, exec: {}")},
-		{"exec: apiVersion \"v9\"", k("https://a", "", "exec: {apiVersion: v9, command: login}")},
-		{"exec: a command is required", k("https://a", "", "exec: {apiVersion: client.authentication.k8s.io/v1}")},
-		{"interactiveMode \"Sometimes\"", k("https://a", "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: a, interactiveMode: Sometimes}")},
-		{"provideClusterInfo", k("https://a", "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: a, provideClusterInfo: true}")},
+		{"exec: an interactive login is not possible", k("https://a", "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: login}")},
 	} {
 		if strings.Contains(c.want, "once") {
 			c.text = strings.Replace(c.text, "users: [", "users: [{name: u, user: {token: secret}}, ", 1)
 		}
-		_, err := readAccess(t, c.text, t.TempDir(), Options{Attended: true})
+		_, err := readAccess(t, c.text, t.TempDir())
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
@@ -190,19 +185,17 @@ func FuzzKubeconfig(f *testing.F) {
 	f.Add(apitest.Kubeconfig("https://a", "certificate-authority-data: eA==", "client-certificate-data: eA=="))
 	f.Add(apitest.Kubeconfig("https://a", "insecure-skip-tls-verify: true", "exec: {apiVersion: client.authentication.k8s.io/v1, command: a, args: [b], env: [{name: c, value: d}], interactiveMode: Never}"))
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, attended := range []bool{false, true} {
-			a, err := readAccess(t, text, "/none", Options{Attended: attended})
-			switch {
-			case err != nil && strings.ContainsAny(err.Error(), "\n\r"):
-				t.Errorf("error of more than one line: %q", err)
-			case err != nil:
-			case !strings.HasPrefix(a.url, "https://"):
-				t.Errorf("%q: a token would go to %q", text, a.url)
-			case a.token == "" && a.tokenFile == "" && a.tls.GetClientCertificate == nil:
-				t.Errorf("%q: accepted without credentials", text)
-			case !attended && (a.program != nil || a.tls.InsecureSkipVerify):
-				t.Errorf("%q: unattended access runs a program or skips the verification of the server", text)
-			}
+		a, err := readAccess(t, text, "/none")
+		switch {
+		case err != nil && strings.ContainsAny(err.Error(), "\n\r"):
+			t.Errorf("error of more than one line: %q", err)
+		case err != nil:
+		case !strings.HasPrefix(a.url, "https://"):
+			t.Errorf("%q: a token would go to %q", text, a.url)
+		case a.token == "" && a.tokenFile == "" && a.tls.GetClientCertificate == nil:
+			t.Errorf("%q: accepted without credentials", text)
+		case a.tls.InsecureSkipVerify:
+			t.Errorf("%q: skips the verification of the server", text)
 		}
 	})
 }

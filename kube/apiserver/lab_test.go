@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 // newClient writes a kubeconfig to a directory and returns its client.
 func newClient(t *testing.T, dir, kubeconfig string) *Client {
 	t.Helper()
-	c, err := New(Options{Kubeconfig: apitest.Write(t, dir, "kubeconfig", kubeconfig), Attended: true, Product: "candor/test", Patience: time.Minute})
+	c, err := New(Options{Kubeconfig: apitest.Write(t, dir, "kubeconfig", kubeconfig), Product: "candor/test", Patience: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,12 +45,11 @@ func (e *echo) call(t *testing.T, c *Client) (string, error) {
 }
 
 // readAccess returns the server and the credentials of a kubeconfig with this text in dir.
-func readAccess(t *testing.T, text, dir string, o Options) (*access, error) {
+func readAccess(t *testing.T, text, dir string) (*access, error) {
 	t.Helper()
-	o.Kubeconfig = filepath.Join(dir, "kubeconfig")
 	k := &kubeconfig{}
 	if err := k.add([]byte(text), dir); err != nil {
 		return nil, err
 	}
-	return k.access(o)
+	return k.access()
 }

@@ -18,7 +18,7 @@ type kubeUser struct {
 	CertificateData string `yaml:"client-certificate-data"`
 	Key             string `yaml:"client-key"`
 	KeyData         string `yaml:"client-key-data"`
-	Exec            *kubeExec
+	Exec            any
 	As              string
 	AsUID           string              `yaml:"as-uid"`
 	AsGroups        []string            `yaml:"as-groups"`
@@ -30,7 +30,7 @@ type kubeUser struct {
 }
 
 // readUser sets the credentials from a user of the kubeconfig.
-func (k *kubeconfig) readUser(a *access, name string, attended bool) error {
+func (k *kubeconfig) readUser(a *access, name string) error {
 	at, ok := k.users[name]
 	if !ok {
 		return errors.New("there is none of that name")
@@ -49,17 +49,13 @@ func (k *kubeconfig) readUser(a *access, name string, attended bool) error {
 	isCertain := cmp.Or(u.Certificate, u.CertificateData) != ""
 	switch {
 	case u.Provider != nil || cmp.Or(u.Username, u.Password) != "":
-		return errors.New("auth-provider, username and password: API servers no longer accept them: use exec, a token or a client-certificate")
-	case u.Exec != nil && !attended:
-		return errors.New("exec: an interactive login is not possible here: use a token, tokenFile or client-certificate")
-	case u.Exec != nil && (isCertain || cmp.Or(u.Token, u.TokenFile) != ""):
-		return errors.New("exec and a token or client-certificate: use only one of them")
+		return errors.New("auth-provider, username and password: API servers no longer accept them: use a token or a client-certificate")
 	case u.Exec != nil:
-		return a.setProgram(u.Exec, at.dir)
+		return errors.New("exec: an interactive login is not possible here: use a token, tokenFile or client-certificate")
 	case isCertain:
 		return a.setCertificate(func() (tls.Certificate, error) { return u.keyPair(at.dir) })
 	case cmp.Or(u.Token, u.TokenFile) == "":
-		return errors.New("a token, tokenFile, client-certificate or exec is required")
+		return errors.New("a token, tokenFile or client-certificate is required")
 	}
 	return nil
 }

@@ -21,6 +21,12 @@ type Metadata struct {
 	UID         string            `json:"uid"`
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
+	Owners      []Owner           `json:"ownerReferences"`
+}
+
+// An Owner is an object that owns a pod, such as a ReplicaSet.
+type Owner struct {
+	UID string `json:"uid"`
 }
 
 // Spec has the relevant fields of a pod's spec.

@@ -85,6 +85,30 @@ func ReadBound(p *Pod) (*cluster.Pod, error) {
 	return a.Pod, nil
 }
 
+// WhyFlexible returns the reason why a container of the class sensitive becomes flexible, or "" if it stays sensitive. The reason is
+// NoLimit or RequestNotLimit.
+func (p *Pod) WhyFlexible(container string) (reason string) {
+	_ = p.each(func(c *Container, _ bool) error {
+		if c.Name != container {
+			return nil
+		}
+		switch limit, request := p.cpuOf(c); {
+		case limit <= 0:
+			reason = NoLimit
+		case request != limit:
+			reason = RequestNotLimit
+		}
+		return nil
+	})
+	return reason
+}
+
+// Reasons of WhyFlexible, as candor nri logs them.
+const (
+	NoLimit         = "no-limit"
+	RequestNotLimit = "request-not-limit"
+)
+
 // isRunning reports whether any container in planned.Lasting is running. These containers do not run to completion.
 func (p *Pod) isRunning(planned *cluster.Pod) bool {
 	return slices.ContainsFunc(planned.Lasting(), func(r hybrid.Request) bool {

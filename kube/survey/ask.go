@@ -19,12 +19,15 @@ type Demand struct {
 	Unread []string // facts that affect the pod but are not evaluated, a line each
 }
 
-// ReadDemand computes the demand of a pod from the pod's annotations. It also reads and applies the labels and the profiles of the
-// pod's namespace.
-func ReadDemand(ctx context.Context, c *apiserver.Client, p *podcpu.Pod) (*Demand, error) {
-	var notes, unseen []string
-	beside := podcpu.Context{}
-	name := p.Metadata.Namespace
+// Sources are the sources of settings in a namespace.
+type Sources struct {
+	podcpu.Context
+	Notes []string // a line for each source that cannot be parsed; it is ignored
+}
+
+// ReadSources reads the labels and the profiles of a namespace.
+func ReadSources(ctx context.Context, c apiserver.Reader, name string) (*Sources, error) {
+	s := &Sources{}
 	var namespace struct{ Metadata podcpu.Metadata }
 	err := c.Get(ctx, "/api/v1/namespaces/"+name, &namespace)
 	switch {
@@ -33,8 +36,8 @@ func ReadDemand(ctx context.Context, c *apiserver.Client, p *podcpu.Pod) (*Deman
 	case err != nil:
 		return nil, err
 	}
-	if beside.Namespace, err = profile.Namespace(namespace.Metadata.Labels); err != nil {
-		notes = append(notes, err.Error()+": its labels are passed over")
+	if s.Namespace, err = profile.Namespace(namespace.Metadata.Labels); err != nil {
+		s.Notes = append(s.Notes, err.Error()+": its labels are passed over")
 	}
 	profiles, err := apiserver.List[v1alpha1.CPUProfile](ctx, c, "/apis/"+v1alpha1.GroupVersion.String()+"/namespaces/"+name+"/"+v1alpha1.CPUProfiles)
 	if apierrors.IsNotFound(err) {
@@ -46,23 +49,39 @@ func ReadDemand(ctx context.Context, c *apiserver.Client, p *podcpu.Pod) (*Deman
 	for i := range profiles {
 		read, err := profile.Read(&profiles[i])
 		if err != nil {
-			notes = append(notes, err.Error()+": it is passed over")
+			s.Notes = append(s.Notes, err.Error()+": it is passed over")
 			continue
 		}
-		beside.Profiles = append(beside.Profiles, read)
+		s.Profiles = append(s.Profiles, read)
 	}
-	asked, err := podcpu.Read(p, beside)
+	return s, nil
+}
+
+// ReadDemand computes the demand of a pod from the pod's annotations. It also reads and applies the labels and the profiles of the
+// pod's namespace.
+func ReadDemand(ctx context.Context, c apiserver.Reader, p *podcpu.Pod) (*Demand, error) {
+	name := p.Metadata.Namespace
+	beside, err := ReadSources(ctx, c, name)
 	if err != nil {
 		return nil, err
 	}
+	asked, err := podcpu.Read(p, beside.Context)
+	if err != nil {
+		return nil, err
+	}
+	notes := append(append(beside.Notes, asked.Conflicts...), defaultClassNotes(asked)...)
+	return &Demand{asked, notes, ReadIgnored(ctx, c, p)}, nil
+}
+
+// ReadIgnored returns the facts that affect a pod but are not evaluated, a line each.
+func ReadIgnored(ctx context.Context, c apiserver.Reader, p *podcpu.Pod) (unseen []string) {
 	for _, kind := range []struct{ path, name, does string }{
 		{"limitranges", "LimitRange", "its defaults and bounds"},
 		{"resourcequotas", "ResourceQuota", "what it leaves"},
 	} {
-		unseen = append(unseen, unreadObjects(ctx, c, name, kind.path, kind.name, kind.does)...)
+		unseen = append(unseen, unreadObjects(ctx, c, p.Metadata.Namespace, kind.path, kind.name, kind.does)...)
 	}
-	notes = append(append(notes, asked.Conflicts...), defaultClassNotes(asked)...)
-	return &Demand{asked, notes, append(unseen, ignoredFields(p)...)}, nil
+	return append(unseen, ignoredFields(p)...)
 }
 
 // defaultClassNotes returns a remark for each container whose class no source sets.
@@ -76,7 +95,7 @@ func defaultClassNotes(asked *podcpu.Demand) (lines []string) {
 }
 
 // unreadObjects returns a remark if the namespace has objects of a kind that can affect the pod.
-func unreadObjects(ctx context.Context, c *apiserver.Client, namespace, path, kind, does string) []string {
+func unreadObjects(ctx context.Context, c apiserver.Reader, namespace, path, kind, does string) []string {
 	all, err := apiserver.List[struct{}](ctx, c, "/api/v1/namespaces/"+namespace+"/"+path)
 	switch {
 	case err != nil:

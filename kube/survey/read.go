@@ -14,12 +14,12 @@ import (
 
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/podname"
+	"github.com/candor-project/candor/internal/seencpus"
 	"github.com/candor-project/candor/kube/apiserver"
 	"github.com/candor-project/candor/kube/cluster"
 	"github.com/candor-project/candor/kube/nodecpu"
 	"github.com/candor-project/candor/kube/podcpu"
 	"github.com/candor-project/candor/kube/v1alpha1"
-	"github.com/candor-project/candor/view"
 )
 
 // ErrNoDefinitions is the error for a cluster without Candor's CustomResourceDefinitions.
@@ -42,7 +42,7 @@ type Node struct {
 	Problem string       // reason why CPUs is nil
 	// SeenCPUs has the CPUs that a container sees, by container ID. It lacks the containers that see the default number of CPUs of
 	// their class.
-	SeenCPUs map[string]view.Summary
+	SeenCPUs map[string]seencpus.Summary
 
 	uid               types.UID
 	spec              nodeSpec
@@ -76,7 +76,7 @@ var nodeCPUsPath = "/apis/" + v1alpha1.GroupVersion.String() + "/" + v1alpha1.No
 
 // Read reads the reports, the nodes and the pods. It reads the reports before the pods. So the list of pods contains each pod
 // that is bound after the reports were read, and Read adds such a pod to its node.
-func Read(ctx context.Context, c *apiserver.Client) (*Survey, error) {
+func Read(ctx context.Context, c apiserver.Reader) (*Survey, error) {
 	reports, err := apiserver.List[v1alpha1.NodeCPU](ctx, c, nodeCPUsPath)
 	if apierrors.IsNotFound(err) {
 		return nil, ErrNoDefinitions
@@ -137,7 +137,7 @@ func (n *Node) addReport(c *cluster.Cluster, r *v1alpha1.NodeCPU, now time.Time)
 		n.Problem = "report of node cannot be used: " + err.Error()
 		c.NoReport(r.Name, 1, cluster.Unusable)
 	default:
-		n.CPUs, n.Problem, n.SeenCPUs = node, "", seenIn(&r.Status)
+		n.CPUs, n.Problem, n.SeenCPUs = node, "", SeenCPUs(&r.Status)
 		c.Report(r.Name, 1, node, now)
 	}
 }
@@ -146,12 +146,13 @@ func (n *Node) addReport(c *cluster.Cluster, r *v1alpha1.NodeCPU, now time.Time)
 // view that the container should have, nor the mounts.
 const otherFilesNote = "its /proc and /sys show other CPUs: candor inspect on the node has the reason; usually a restart mounts its view"
 
-// seenIn returns the CPUs that containers of a report see. It skips invalid texts, which no agent writes.
-func seenIn(s *v1alpha1.NodeCPUStatus) map[string]view.Summary {
-	seen := map[string]view.Summary{}
+// SeenCPUs returns the CPUs that the containers of a report see, by the ID of the container (nodecpu.Holder.ID). It skips invalid
+// texts, which no agent writes.
+func SeenCPUs(s *v1alpha1.NodeCPUStatus) map[string]seencpus.Summary {
+	seen := map[string]seencpus.Summary{}
 	for i := range s.Grants {
 		g := &s.Grants[i]
-		if summary, ok := view.ParseSummary(g.Sees); ok {
+		if summary, ok := seencpus.Parse(g.Sees); ok {
 			if g.Class == hybrid.Sensitive.String() && summary.Files > 0 && summary.Affinity != summary.Files {
 				summary.Note = otherFilesNote
 			}

@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/seencpus"
 	"github.com/candor-project/candor/kube/nodecpu"
 	"github.com/candor-project/candor/kube/v1alpha1"
 	"github.com/candor-project/candor/topology"
-	"github.com/candor-project/candor/view"
 )
 
 // TestReportOfFormerNode: the survey ignores the report of a former node with the same name.
@@ -47,10 +47,10 @@ func TestReportOfFormerNode(t *testing.T) {
 // TestSeen: the survey has the CPUs that containers see, with the remedy for a sensitive container without a view. It skips texts
 // that no agent writes.
 func TestSeen(t *testing.T) {
-	got := seenIn(&v1alpha1.NodeCPUStatus{Grants: []v1alpha1.Grant{
+	got := SeenCPUs(&v1alpha1.NodeCPUStatus{Grants: []v1alpha1.Grant{
 		{Pod: "uid-1", Container: "app", Class: "sensitive", Sees: "1/2"}, {Pod: "uid-1", Container: "side", Sees: "1/2"}, {Container: "hid", Class: "sensitive", Sees: "1/?"}, {Container: "job", Sees: "3"}, {Container: "log"}, {Container: "bad", Sees: "1/2/3"},
 	}})
-	want := map[string]view.Summary{"uid-1/app": {Affinity: 1, Files: 2, Note: otherFilesNote}, "uid-1/side": {Affinity: 1, Files: 2}, "hid": {Affinity: 1}, "job": {Affinity: 3, Files: 3}}
+	want := map[string]seencpus.Summary{"uid-1/app": {Affinity: 1, Files: 2, Note: otherFilesNote}, "uid-1/side": {Affinity: 1, Files: 2}, "hid": {Affinity: 1}, "job": {Affinity: 3, Files: 3}}
 	if !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -4,16 +4,18 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/candor-project/candor/auditreport"
 )
 
 // Gain estimates whether a container would gain from a view that matches its limit.
-type Gain string
+type Gain = auditreport.Gain
 
 // The estimates; Container.Gain returns No in all other cases.
 const (
-	Likely Gain = "likely" // the container has more threads than CPUs in its limit, and was throttled
-	Maybe  Gain = "maybe"  // the container has more threads than CPUs in its limit, and was not throttled
-	No     Gain = "no"
+	Likely = auditreport.Likely
+	Maybe  = auditreport.Maybe
+	No     = auditreport.No
 )
 
 // A container counts as throttled if it had at least leastPeriods periods and its quota ran out in at least leastShare of them.

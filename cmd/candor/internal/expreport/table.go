@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/candor-project/candor/cmd/candor/internal/texttable"
+	"github.com/candor-project/candor/internal/texttable"
 )
 
 // A table is a table of texts, with a heading above and a legend below.

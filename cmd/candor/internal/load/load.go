@@ -10,7 +10,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/candor-project/candor/cmd/candor/internal/texttable"
+	"github.com/candor-project/candor/internal/texttable"
 )
 
 const (

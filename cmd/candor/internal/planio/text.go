@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cpumap"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/cputext"
 )

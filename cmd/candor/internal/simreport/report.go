@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
-	"github.com/candor-project/candor/cmd/candor/internal/texttable"
+	"github.com/candor-project/candor/cpumap"
 	"github.com/candor-project/candor/internal/jsonout"
+	"github.com/candor-project/candor/internal/texttable"
 	"github.com/candor-project/candor/simulate"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/cmd/candor/internal/doctor"
+	"github.com/candor-project/candor/cpumap"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"

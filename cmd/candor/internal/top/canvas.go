@@ -3,7 +3,7 @@ package top
 import (
 	"strings"
 
-	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cpumap"
 )
 
 // A Style is the appearance of a text; the zero value is plain text.

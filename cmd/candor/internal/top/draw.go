@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cpumap"
 	"github.com/candor-project/candor/hybrid"
 )
 

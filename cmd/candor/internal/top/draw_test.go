@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cpumap"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/golden"
 	"github.com/candor-project/candor/internal/procfs"

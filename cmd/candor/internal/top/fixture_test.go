@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
-	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cpumap"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/podname"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cpumap"
 	"github.com/candor-project/candor/internal/cputext"
 )
 

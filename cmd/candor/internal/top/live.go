@@ -10,7 +10,7 @@ import (
 	"github.com/gdamore/tcell/v3/color"
 	"golang.org/x/sys/unix"
 
-	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cpumap"
 )
 
 // Live shows figures on the terminal until the user quits or ctx ends, and then restores the terminal. read is a function such as

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/cmd/candor/internal/helpers"
+	"github.com/candor-project/candor/cpumap"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/internal/procfs"

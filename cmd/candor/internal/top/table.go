@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cpumap"
 	"github.com/candor-project/candor/hybrid"
 )
 

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cpumap"
 	"github.com/candor-project/candor/trace"
 )
 

@@ -23,6 +23,15 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "candor.schedulerSelector" . }}
 {{ include "candor.origin" . }}
 {{- end }}
+{{- define "candor.webSelector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}-web
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "candor.webLabels" -}}
+{{ include "candor.webSelector" . }}
+{{ include "candor.origin" . }}
+{{- end }}
 {{- define "candor.ledgerSelector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}-ledger
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -155,7 +164,7 @@ profiles:
 {{- with .Values.metrics.webConfig }}{{ if and .secret .scheme }}, scheme: {{ .scheme }}{{ end }}{{ end }}
 {{- end }}
 {{- /*
-The image of candor or candor-scheduler. A released chart names the image by the digest of the image. The digest is in an annotation
+The image of candor, candor-scheduler or candor-web. A released chart names the image by the digest of the image. The digest is in an annotation
 of Chart.yaml, because --reuse-values retains the values of the earlier chart, but not its annotations.
 */ -}}
 {{- define "candor.image" -}}
