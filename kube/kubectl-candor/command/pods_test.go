@@ -3,7 +3,6 @@ package command
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -140,25 +139,24 @@ shop/explicit  app        topology  -    single-numa    when it is created again
 // TestProfileValidate: an invalid manifest exits with code 2 and a single line. No cluster is needed.
 func TestProfileValidate(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
-	if err := os.WriteFile(filepath.Join(t.TempDir(), "x"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for in, want := range map[string]string{
 		sparkProfile + "---\n" + strings.Replace(sparkProfile, "name: spark", "name: other", 1): "",
 		"":            "no CPUProfile: must be of apiVersion candor.dev/v1alpha1",
 		"kind: Pod\n": "must be apiVersion candor.dev/v1alpha1 and kind CPUProfile",
 		strings.Replace(sparkProfile, "class: sensitive", "class: fast", 1):       `class "fast"`,
-		strings.Replace(sparkProfile, "class: sensitive", "klass: sensitive", 1):  `unknown field "spec.klass"`,
+		strings.Replace(sparkProfile, "class: sensitive", "klass: sensitive", 1):  `document 1: unknown field "klass"`,
 		strings.Replace(sparkProfile, "name: spark", "name: Spark", 1):            `name "Spark": must be lower case letters`,
 		strings.Replace(sparkProfile, `images: ["spark/*"], `, "", 1):             "must have a selector of pods",
 		strings.Replace(sparkProfile, "class: sensitive", "class: [sensitive", 1): "document 1",
 	} {
-		code, out, errOut := inCluster(t, nil, in, "profile", "validate", "-f", "-")
+		var out, errOut strings.Builder
+		code := run(t.Context(), []string{"profile", "validate", "-f", "-"}, strings.NewReader(in), &out, &errOut)
+		text := errOut.String()
 		switch {
-		case want == "" && (code != 0 || out != "CPUProfile spark is valid\nCPUProfile other is valid\n"):
-			t.Errorf("%d, %s%s", code, out, errOut)
-		case want != "" && (code != 2 || out != "" || !strings.Contains(errOut, want) || strings.Count(errOut, "\n") != 1):
-			t.Errorf("%q: %d, %s%s; want %s", in, code, out, errOut, want)
+		case want == "" && (code != 0 || out.String() != "CPUProfile spark is valid\nCPUProfile other is valid\n"):
+			t.Errorf("%d, %s%s", code, &out, text)
+		case want != "" && (code != 2 || out.String() != "" || !strings.Contains(text, want) || strings.Count(text, "\n") != 1):
+			t.Errorf("%q: %d, %s%s; want %s", in, code, &out, text, want)
 		}
 	}
 }

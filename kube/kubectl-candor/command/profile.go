@@ -89,7 +89,7 @@ func parseProfiles(text []byte) (all []v1alpha1.CPUProfile, err error) {
 		}
 		var p v1alpha1.CPUProfile
 		if err := yaml.UnmarshalStrict(document, &p); err != nil {
-			return nil, fmt.Errorf("document %d: %s", i+1, oneLine(err.Error()))
+			return nil, fmt.Errorf("document %d: %s", i+1, oneLine(strings.TrimPrefix(err.Error(), decodePrefix)))
 		}
 		if err := checkProfile(&p); err != nil {
 			return nil, fmt.Errorf("document %d: %w", i+1, err)
@@ -101,6 +101,9 @@ func parseProfiles(text []byte) (all []v1alpha1.CPUProfile, err error) {
 	}
 	return all, nil
 }
+
+// decodePrefix is the beginning of the errors of package yaml about values.
+const decodePrefix = "error unmarshaling JSON: while decoding JSON: json: "
 
 func checkProfile(p *v1alpha1.CPUProfile) error {
 	if p.APIVersion != v1alpha1.GroupVersion.String() || p.Kind != "CPUProfile" {
