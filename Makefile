@@ -124,7 +124,7 @@ MODULES := $(sort $(patsubst %/go.mod,%,$(shell find . -name go.mod -not -path '
 tools:
 	@cd tools && $(GO) build -o ../bin/tools/ tool ./prose
 
-.PHONY: generate generate-bpf check-generated
+.PHONY: generate generate-bpf generate-dashboards check-generated
 
 CONTROLLER_GEN = bin/tools/controller-gen paths=./kube/v1alpha1 crd object
 
@@ -134,6 +134,9 @@ generate: tools ## deep copies and CRDs of kube/v1alpha1, by controller-gen
 # clang 14 and the headers of libbpf 1.1: apt-get install clang llvm libbpf-dev. Another clang makes other object files.
 generate-bpf: tools ## compile the BPF programs (clang, libbpf-dev)
 	$(GO) generate ./ledger/sample ./ledger/softirq ./e2e/daemontrace
+
+generate-dashboards: ## write the Grafana dashboards of tools/dashboards to deploy/grafana and to the chart
+	@$(GO) run -C tools ./dashboards $(CURDIR)/deploy/grafana $(CURDIR)/deploy/helm/candor/files
 
 check-generated: tools ## the generated files are current
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(CONTROLLER_GEN) output:dir="$$dir" && \
@@ -170,7 +173,7 @@ SERIAL     := ./bandwidth/record ./cgroup ./cmd/candor/internal/audit ./cmd/cand
 	./host ./host/launch ./internal/procfs ./ledger/softirq ./metrics ./quota ./view
 # Packages with goroutines.
 RACE       := ./bandwidth/... ./cgroup ./cmd/... ./engine/nri ./experiment ./experiment/probe ./host ./internal/... ./kube/apiserver \
-	./kube/cluster ./kube/publish ./metrics ./quota ./simulate ./trace ./view
+	./kube/cluster ./kube/events ./kube/publish ./metrics ./quota ./simulate ./trace ./view
 # packages lists packages as ./DIR. make stops if a package does not exist.
 packages   = $(shell $(GO) list -f './{{slice .ImportPath 33}}' $(1))$(if $(filter-out 0,$(.SHELLSTATUS)),$(error cannot list the packages $(1)))
 PARALLEL   = $(filter-out $(SERIAL),$(call packages,./...))
@@ -193,7 +196,7 @@ test-deps: ## installs once what the tests need from the distribution
 
 test-short: ## the tests that need neither root nor much time: less than 3 minutes
 	$(GO) test -short ./...
-	$(GO) test -C tools ./prose
+	$(GO) test -C tools ./prose ./dashboards
 
 # Nothing from the cache: the kernel is part of what is tested.
 test-go: ## go test on this machine

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -85,6 +86,7 @@ func render(t *testing.T, more string) string {
 		"Values":  values,
 		"Chart":   document{"Name": meta["name"], "Version": meta["version"], "AppVersion": meta["appVersion"], "Annotations": meta["annotations"]},
 		"Release": document{"Name": "candor", "Namespace": "candor-system", "Service": "Helm"},
+		"Files":   chartFiles{t},
 	}
 	all := template.New("").Option("missingkey=error")
 	all.Funcs(functions(all))
@@ -92,7 +94,7 @@ func render(t *testing.T, more string) string {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	for _, name := range []string{"serviceaccount.yaml", "configmap.yaml", "servicemonitor.yaml", "ledger.yaml", "daemonset.yaml", "publish.yaml", "restrictions.yaml", "scheduler-rights.yaml", "scheduler.yaml", "user-roles.yaml", "web.yaml"} {
+	for _, name := range []string{"serviceaccount.yaml", "configmap.yaml", "servicemonitor.yaml", "monitoring.yaml", "ledger.yaml", "daemonset.yaml", "publish.yaml", "restrictions.yaml", "scheduler-rights.yaml", "scheduler.yaml", "user-roles.yaml", "web.yaml"} {
 		var text bytes.Buffer
 		if err := all.ExecuteTemplate(&text, name, data); err != nil {
 			t.Fatal(err)
@@ -102,6 +104,18 @@ func render(t *testing.T, more string) string {
 		}
 	}
 	return out.String()
+}
+
+// chartFiles has the method of helm's .Files that the chart uses.
+type chartFiles struct{ t *testing.T }
+
+// Get returns the content of a file of the chart.
+func (f chartFiles) Get(name string) string {
+	text, err := os.ReadFile(filepath.Join(chart, name))
+	if err != nil {
+		f.t.Error(err)
+	}
+	return string(text)
 }
 
 // functions returns the template functions of helm that the chart uses.
@@ -135,6 +149,7 @@ func functions(all *template.Template) template.FuncMap {
 			}
 			return d
 		},
+		"list":      func(all ...any) []any { return all },
 		"quote":     strconv.Quote,
 		"sha256sum": func(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) },
 		"dir":       path.Dir,
@@ -203,10 +218,47 @@ func TestChartsConfig(t *testing.T) {
 	}
 }
 
+// monitoring enables the objects for Prometheus and Grafana that TestMonitoring compares with files.
+const monitoring = "metrics: {prometheusRule: {enabled: true, labels: {release: prometheus}}, dashboards: {enabled: true}}"
+
+// TestMonitoring: the chart creates no alerts and no dashboards by default. If they are enabled, they are those for users without the chart.
+func TestMonitoring(t *testing.T) {
+	if out := render(t, "{}"); strings.Contains(out, "PrometheusRule") || strings.Contains(out, "dashboard") {
+		t.Errorf("by default, the chart creates alerts or dashboards:\n%s", out)
+	}
+	all := documents(t, render(t, monitoring))
+	rules := read[document](t, "prometheus/candor.rules.yaml")
+	rule := all["PrometheusRule"]
+	if !reflect.DeepEqual(rule["spec"], rules) {
+		t.Errorf("got rules %v, want those of prometheus/candor.rules.yaml", rule["spec"])
+	}
+	if labels := rule["metadata"].(document)["labels"].(document); labels["release"] != "prometheus" || labels["app.kubernetes.io/name"] != "candor" {
+		t.Errorf("got labels %v", labels)
+	}
+	for _, name := range []string{"cluster", "node", "namespace"} {
+		dashboard := all["ConfigMap candor-dashboard-"+name]
+		want, err := os.ReadFile("grafana/candor-" + name + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := dashboard["data"].(document)["candor-"+name+".json"]; got != string(want) {
+			t.Errorf("dashboard %s: got\n%v\nwant grafana/candor-%s.json", name, got, name)
+		}
+		if labels := dashboard["metadata"].(document)["labels"].(document); labels["grafana_dashboard"] != "1" {
+			t.Errorf("dashboard %s: got labels %v", name, labels)
+		}
+	}
+	text, err := os.ReadFile("prometheus/candor.rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, filepath.Join(chart, "files/candor.rules.yaml"), string(text))
+}
+
 // TestOlderReleaseValues: helm upgrade --reuse-values uses the values of an older release, which can lack new
 // values. The chart must still render valid arguments.
 func TestOlderReleaseValues(t *testing.T) {
-	if out := render(t, "metrics: {recordHistogram: null, webConfig: null, serviceMonitor: {endpoint: null}}\nweb: null"); strings.Contains(out, "--record-histogram") || strings.Contains(out, "--metrics-web-config") {
+	if out := render(t, "metrics: {recordHistogram: null, webConfig: null, prometheusRule: null, dashboards: null, serviceMonitor: {endpoint: null}}\nweb: null"); strings.Contains(out, "--record-histogram") || strings.Contains(out, "--metrics-web-config") {
 		t.Errorf("values of an older release: got arguments without a value\n%s", out)
 	}
 }
@@ -295,7 +347,9 @@ func TestHelm(t *testing.T) {
 			t.Errorf("%s: helm accepts a value without effect:\n%s", invalid, out)
 		}
 	}
-	for name, values := range renderings {
+	inputs := maps.Clone(renderings)
+	inputs["monitoring"] = monitoring
+	for name, values := range inputs {
 		file := filepath.Join(t.TempDir(), "values.yaml")
 		if err := os.WriteFile(file, []byte(values), 0o644); err != nil {
 			t.Fatal(err)

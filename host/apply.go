@@ -286,7 +286,7 @@ func (op *operation) reportDriftOf(granted *Grant, k *group, found cgroup.Settin
 	if found.CPUs != granted.CPUs && found.CPUs != left {
 		op.log.Warn("reset CPUs that differ from the grant", logName(granted.ID, &granted.Engine),
 			"found", found.CPUs, "granted", granted.CPUs, "now", k.settings.CPUs)
-		op.report.Drift++
+		op.addRepair(granted, "had CPUs %v, and has CPUs %v again", found.CPUs, k.settings.CPUs)
 		return
 	}
 	wanted := op.settings(granted)
@@ -297,8 +297,15 @@ func (op *operation) reportDriftOf(granted *Grant, k *group, found cgroup.Settin
 		op.log.Warn("reset settings that differ from the grant", logName(granted.ID, &granted.Engine),
 			"found quota", found.Quota, "found period", found.Period, "found weight", found.Weight,
 			"now quota", k.settings.Quota, "now period", k.settings.Period, "now weight", k.settings.Weight)
-		op.report.Drift++
+		op.addRepair(granted, "had quota %v, period %v and weight %d, and has quota %v, period %v and weight %d again", found.Quota, found.Period, found.Weight,
+			k.settings.Quota, k.settings.Period, k.settings.Weight)
 	}
+}
+
+// addRepair counts and reports a container whose settings were restored.
+func (op *operation) addRepair(g *Grant, change string, args ...any) {
+	op.report.Drift++
+	op.report.Repairs = append(op.report.Repairs, Repair{g.ID, g.Engine, fmt.Sprintf(change, args...)})
 }
 
 // kernelBurst returns the burst that Candor writes for a container.

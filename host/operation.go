@@ -408,10 +408,19 @@ type Report struct {
 	Wait, Read, Plan, Apply time.Duration // waiting for the lock; reading state and kernel; planning; writing cgroups, views and state
 
 	Moves  int        // fractions of running containers that moved to another CPU
-	Drift  int        // containers whose settings differed from the state
+	Drift  int        // containers and pods whose settings differed from the state
 	Hint   HintResult // outcome of the hint of the planned container
 	Failed bool       // the operation could not be applied; nothing changed
 	Late   bool       // the lock timed out; only Wait is set
+
+	Repairs []Repair // containers whose settings differed from the state
+}
+
+// A Repair describes a container whose settings differed from its grant. The operation restored them.
+type Repair struct {
+	ID     string
+	Engine Engine
+	Change string // the former and the present settings, such as "had CPUs 0-3, and has CPUs 1 again"
 }
 
 // reportLate reports an operation that did not get the lock in time.

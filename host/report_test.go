@@ -2,7 +2,9 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"reflect"
 	"testing"
 	"time"
 
@@ -39,6 +41,10 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.nudge()
+	if len(reports) == 1 && (len(reports[0].Repairs) != 1 || reports[0].Repairs[0].ID != "web" ||
+		reports[0].Repairs[0].Change != fmt.Sprintf("had CPUs %v, and has CPUs %d again", cpuset.Of(cpus[0], cpus[1]), cpus[0])) {
+		t.Errorf("repairs %+v", reports[0].Repairs)
+	}
 	last(1, false)
 	l.nudge()
 	last(0, false)
@@ -60,7 +66,7 @@ func TestReportLate(t *testing.T) {
 	if err := l.Reconcile(ctx); err == nil {
 		t.Fatal("it did not wait")
 	}
-	if len(reports) != 1 || !reports[0].Late || reports[0] != (Report{Wait: reports[0].Wait, Late: true}) || reports[0].Wait < l.lockTimeout {
+	if len(reports) != 1 || !reports[0].Late || !reflect.DeepEqual(reports[0], Report{Wait: reports[0].Wait, Late: true}) || reports[0].Wait < l.lockTimeout {
 		t.Errorf("reported %+v", reports)
 	}
 }

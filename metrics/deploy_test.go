@@ -20,7 +20,8 @@ const (
 	task      = "../docs/metrics.md"           // lists the alerts
 	rules     = "../deploy/prometheus/candor.rules.yaml"
 	rulesTest = "../deploy/prometheus/candor.rules.test.yaml"
-	dashboard = "../deploy/grafana/candor.json"
+	boards    = "../deploy/grafana/*.json"
+	scheduler = "../docs/reference/scheduler.md" // lists the metrics of candor-scheduler
 )
 
 // families returns the names of the served metrics, and a row of the documentation table for each.
@@ -68,8 +69,21 @@ func TestDocs(t *testing.T) {
 	golden.Check(t, page, before+tableHead+want.String()+"\n"+after)
 }
 
-// panels returns the expressions of the dashboard.
+// panels returns the expressions of all dashboards.
 func panels(t *testing.T) (expressions []string) {
+	t.Helper()
+	files, err := filepath.Glob(boards)
+	if err != nil || len(files) != 3 {
+		t.Fatalf("got the dashboards %v, %v; want 3", files, err)
+	}
+	for _, file := range files {
+		expressions = append(expressions, panelsOf(t, file)...)
+	}
+	return expressions
+}
+
+// panelsOf returns the expressions of a dashboard.
+func panelsOf(t *testing.T, dashboard string) (expressions []string) {
 	t.Helper()
 	text, err := os.ReadFile(dashboard)
 	if err != nil {
@@ -102,7 +116,7 @@ func panels(t *testing.T) (expressions []string) {
 	return expressions
 }
 
-// alerts returns the expressions of the alert rules, and checks that the page lists each alert.
+// alerts returns the expressions of the alert rules, and checks that the page lists each alert and that its runbook exists.
 func alerts(t *testing.T) (expressions []string) {
 	t.Helper()
 	text, err := os.ReadFile(rules)
@@ -111,7 +125,10 @@ func alerts(t *testing.T) (expressions []string) {
 	}
 	var file struct {
 		Groups []struct {
-			Rules []struct{ Alert, Expr string }
+			Rules []struct {
+				Alert, Expr string
+				Annotations map[string]string
+			}
 		}
 	}
 	if err := yaml.Unmarshal(text, &file); err != nil {
@@ -127,9 +144,25 @@ func alerts(t *testing.T) (expressions []string) {
 			if !strings.Contains(string(docs), "| `"+rule.Alert+"` |") {
 				t.Errorf("%s does not list the alert %s", task, rule.Alert)
 			}
+			checkRunbook(t, rule.Alert, rule.Annotations["runbook_url"])
 		}
 	}
 	return expressions
+}
+
+// checkRunbook checks that the runbook of an alert is a section of a page of the documentation.
+func checkRunbook(t *testing.T, alert, url string) {
+	t.Helper()
+	const docs = "https://github.com/candor-project/candor/blob/main/"
+	file, section, hasSection := strings.Cut(strings.TrimPrefix(url, docs), "#")
+	if !strings.HasPrefix(url, docs+"docs/") || !hasSection {
+		t.Errorf("alert %s: got runbook %q, want a section of %sdocs", alert, url, docs)
+		return
+	}
+	text, err := os.ReadFile("../" + file)
+	if err != nil || !strings.Contains(strings.ToLower(string(text)), "\n## "+section+"\n") {
+		t.Errorf("alert %s: %s has no section %s (%v)", alert, file, section, err)
+	}
 }
 
 var (
@@ -138,10 +171,17 @@ var (
 	ofFamily   = regexp.MustCompile(`_(bucket|sum|count)$`)
 )
 
-// TestDashboardMetricsExist: the dashboard and the alerts use only metrics that are served.
+// TestDashboardMetricsExist: the dashboards and the alerts use only metrics that candor nri and candor-scheduler serve.
 func TestDashboardMetricsExist(t *testing.T) {
 	_, rows := families(t)
-	for file, expressions := range map[string][]string{dashboard: panels(t), rules: alerts(t)} {
+	text, err := os.ReadFile(scheduler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range regexp.MustCompile("(?m)^\\| `(candor_scheduler_[a-z_]+)` \\|").FindAllStringSubmatch(string(text), -1) {
+		rows[name[1]] = name[0]
+	}
+	for file, expressions := range map[string][]string{boards: panels(t), rules: alerts(t)} {
 		if len(expressions) < 8 {
 			t.Errorf("%s: got %d expressions, want at least 8", file, len(expressions))
 		}

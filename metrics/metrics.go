@@ -35,6 +35,8 @@ type Metrics struct {
 	reports    prometheus.Counter
 	unreported *prometheus.CounterVec
 	lastReport prometheus.Gauge
+	events     prometheus.Counter
+	dropped    *prometheus.CounterVec
 
 	ready atomic.Bool
 }
@@ -72,6 +74,9 @@ func New(version string) *Metrics {
 		unreported: counters("candor_report_failures_total", "Failed attempts to send the report of the node.",
 			reportFailures),
 		lastReport: gauge("candor_last_report_timestamp_seconds", "Unix time at which the plugin last knew that the API server had the current report of the node; 0: never, or without --publish."),
+		events:     counter("candor_events_total", "Writes of Kubernetes Events that the API server accepted."),
+		dropped: counters("candor_events_dropped_total", "Occurrences that are in no Kubernetes Event, because of the rate limit of the node or a failure.",
+			eventDrops),
 	}
 	for _, phase := range phases {
 		m.took.WithLabelValues(phase)
@@ -80,7 +85,7 @@ func New(version string) *Metrics {
 		m.hints.WithLabelValues(string(result))
 	}
 	m.registry.MustRegister(buildInfo(version), m.refused, m.resizes, m.downgraded, m.hints, m.took, m.moves, m.drift, m.failures,
-		m.lastDone, m.connected, m.observing, m.lastSync, m.reports, m.unreported, m.lastReport, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		m.lastDone, m.connected, m.observing, m.lastSync, m.reports, m.unreported, m.lastReport, m.events, m.dropped, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -165,17 +170,25 @@ func (m *Metrics) UpToDate() { m.lastReport.SetToCurrentTime() }
 // Unreported records that a report failed, so that the API server does not have the current report.
 func (m *Metrics) Unreported(r Reason) { m.unreported.WithLabelValues(string(r)).Inc() }
 
+// EventWritten counts a write of a Kubernetes Event that the API server accepted.
+func (m *Metrics) EventWritten() { m.events.Inc() }
+
+// EventsDropped counts n occurrences that are in no Kubernetes Event.
+func (m *Metrics) EventsDropped(r Reason, n int) {
+	m.dropped.WithLabelValues(string(r)).Add(float64(n))
+}
+
 // Disconnected records that the plugin and the runtime are not connected.
 func (m *Metrics) Disconnected() {
 	m.connected.Set(0)
 	m.ready.Store(false)
 }
 
-// A Reason is the label of a counter of refused containers, refused resizes, downgraded containers or failed reports. There are
-// few reasons, because each is a time series. The log has the details.
+// A Reason is the label of a counter of refused containers, refused resizes, downgraded containers, failed reports or dropped Events. There
+// are few reasons, because each is a time series. The log has the details.
 type Reason string
 
-// The reasons of refused containers, failed reports and downgraded containers.
+// The reasons of refused containers, failed reports, dropped Events and downgraded containers.
 const (
 	NoCapacity     Reason = "no-capacity"
 	ViewImpossible Reason = "view-impossible"
@@ -191,6 +204,8 @@ const (
 	Invalid     Reason = "invalid"     // the API server has no such object, or another version of it
 	BadState    Reason = "state"       // the state of the node cannot be read
 
+	RateLimit Reason = "rate-limit" // more Events than the node may write
+
 	NoLimit         Reason = "no-limit"
 	RequestNotLimit Reason = "request-not-limit"
 )
@@ -198,5 +213,6 @@ const (
 var (
 	refusals       = []Reason{NoCapacity, ViewImpossible, BadAnnotation, OthersCPUs, NameTaken, BadRequest, Other}
 	downgrades     = []Reason{NoLimit, RequestNotLimit}
+	eventDrops     = []Reason{RateLimit, Unreachable, Forbidden, Invalid}
 	reportFailures = []Reason{Unreachable, Forbidden, Conflict, Invalid, BadState}
 )

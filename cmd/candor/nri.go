@@ -177,6 +177,9 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 	engine := nri.NewEngine(h, config, log)
 	engine.CountBy(counted)
 	engine.OnNode(f.node)
+	if f.publisher != nil {
+		engine.RecordEvents(f.publisher.Events())
+	}
 	if f.observe {
 		engine.Observe()
 		counted.Observing()
@@ -393,7 +396,7 @@ type publishFlags struct {
 }
 
 func (f *publishFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.publish, "publish", false, "report the node's CPUs as a NodeCPU object (or \"publish: true\" in --config)")
+	flags.BoolVar(&f.publish, "publish", false, "report the node as a NodeCPU object and Events (or \"publish: true\" in --config)")
 	flags.StringVar(&f.node, "node-name", os.Getenv("NODE_NAME"), "node name in the cluster, for --publish and scheduler hints ($NODE_NAME)")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig for --publish (default: $KUBECONFIG, or the pod's account)")
 }
@@ -424,12 +427,13 @@ func (f *publishFlags) reports(counted func(host.Report)) func(host.Report) {
 	return func(r host.Report) {
 		counted(r)
 		f.publisher.Changed()
+		f.publisher.RecordRepairs(&r)
 	}
 }
 
 // startPublishing starts a goroutine that publishes reports, if publishing is enabled.
 func (f *publishFlags) startPublishing(ctx context.Context, h *host.Host, engine *nri.Engine) {
 	if f.publisher != nil {
-		go f.publisher.Run(ctx, publish.ReportOf(h, engine.Policy))
+		go f.publisher.Run(ctx, publish.ReportOf(publish.WatchViews(h, f.publisher.Events()), engine.Policy))
 	}
 }

@@ -56,6 +56,7 @@ func (p *controlPlane) refuses(t *testing.T) bool {
 	}{
 		{"hint", pods, pod("early", map[string]string{"candor.dev/hint": "x"}, "")},
 		{"nodecpu", nodeCPUs, object(t, "NodeCPU", "early", v1alpha1.NodeCPU{})},
+		{"event", eventsOf("other"), []byte(earlyEvent)},
 	} {
 		if !p.refusesBy(c.policy, c.path, c.body) {
 			return false
@@ -70,6 +71,9 @@ func (p *controlPlane) refuses(t *testing.T) bool {
 	}
 	return true
 }
+
+const earlyEvent = `{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"name":"early","namespace":"other"},"eventTime":"2026-01-02T03:04:05.000006Z",
+"reportingController":"candor.dev/nri","reportingInstance":"early","action":"a","reason":"a","note":"a","type":"Normal","regarding":{"kind":"Pod","namespace":"other","name":"web"}}`
 
 // refusesBy reports whether a policy refuses the creation of an object.
 func (p *controlPlane) refusesBy(policy, path string, body []byte) bool {

@@ -59,6 +59,13 @@ func chartsConfig(t *testing.T, p *controlPlane, access string, election any) []
 // startScheduler starts the scheduler as the user of a token, until the end of the test. It returns the scheduler's log.
 func startScheduler(t *testing.T, p *controlPlane, token string, election any) (log func() string) {
 	t.Helper()
+	log, _ = startServedScheduler(t, p, token, election)
+	return log
+}
+
+// startServedScheduler starts the scheduler as startScheduler does. It also returns the address of the scheduler's metrics.
+func startServedScheduler(t *testing.T, p *controlPlane, token string, election any) (log func() string, address string) {
+	t.Helper()
 	if err := buildScheduler(); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +97,7 @@ func startScheduler(t *testing.T, p *controlPlane, token string, election any) (
 			t.Logf("candor-scheduler:\n%s", out[max(0, len(out)-3000):])
 		}
 	})
-	return log
+	return log, ports[0]
 }
 
 // placeable creates a node with enough CPUs and a report, and a pod for the chart's scheduler.

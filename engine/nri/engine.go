@@ -13,6 +13,7 @@ import (
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/errline"
+	"github.com/candor-project/candor/kube/events"
 	"github.com/candor-project/candor/metrics"
 	"github.com/candor-project/candor/spec"
 )
@@ -25,6 +26,7 @@ type Engine struct {
 
 	node       string // name of the node in the cluster; "": unknown
 	metrics    *metrics.Metrics
+	events     events.Sink
 	observes   bool // only plan (see Observe)
 	words      logWords
 	expect     func() // the host's ExpectMoves
@@ -38,7 +40,7 @@ type Engine struct {
 
 // NewEngine returns an engine that plans on a host.
 func NewEngine(h *host.Host, c *Config, log *slog.Logger) *Engine {
-	e := &Engine{host: h, log: log, metrics: metrics.New(""), words: acting, expect: h.ExpectMoves, reconnects: newReconnects()}
+	e := &Engine{host: h, log: log, metrics: metrics.New(""), events: (*events.Recorder)(nil), words: acting, expect: h.ExpectMoves, reconnects: newReconnects()}
 	e.config.Store(c)
 	return e
 }
@@ -82,6 +84,7 @@ func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, erro
 	if why != "" {
 		e.log.Warn("treated as flexible", "container", a.Engine.Name, "id", a.ID, "reason", why)
 		e.metrics.Downgraded(downgradeReason(&ctr.CPU))
+		e.recordDowngrade(p, ctr, why)
 	}
 	if a.Class == hybrid.Sensitive {
 		a.Hint = e.hint(p, ctr)
@@ -260,10 +263,15 @@ func (e *Engine) adoptRequest(s *host.Snapshot, r *Running) (a host.Allocation, 
 	if why != "" {
 		e.log.Warn("treated as flexible", "container", a.Engine.Name, "id", a.ID, "reason", why)
 	}
-	if g, err := s.Grant(a.ID); err == nil {
+	g, err := s.Grant(a.ID)
+	switch limit := r.Container.recorded(a.Class); {
+	case err == nil:
 		e.keepGrantUnlessResized(&a, g, &r.Container.Now)
-	} else if limit := r.Container.recorded(a.Class); limit != 0 {
+	case limit != 0:
 		a.Limit = limit
+	}
+	if err != nil && why != "" { // the container started without the plugin
+		e.recordDowngrade(r.Pod, r.Container, why)
 	}
 	return a, false, a.Check()
 }

@@ -67,6 +67,7 @@ func (p *plugin) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *ap
 	if err != nil {
 		p.metrics.Refused(refusalReason(podOf(pod), ctr, err))
 		p.log.Warn(p.words.refused, "container", fullName(podOf(pod), ctr), "id", grantName(podOf(pod), ctr.Name), "reason", err)
+		p.recordRefusal(podOf(pod), ctr, err)
 	}
 	if err != nil || r.CPUs == "" {
 		return nil, nil, err
@@ -93,6 +94,7 @@ func (p *plugin) UpdateContainer(ctx context.Context, pod *api.PodSandbox, c *ap
 	r, err := p.Engine.Update(ctx, podOf(pod), ctr)
 	if err != nil {
 		p.metrics.ResizeRefused(refusalReason(podOf(pod), ctr, err))
+		p.recordResizeRefusal(podOf(pod), ctr, err)
 	}
 	if err != nil || r.CPUs == "" {
 		return nil, err

@@ -57,6 +57,7 @@ func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
 	go e.host.UpdateUnits(ctx)
 	defer e.recordAllStarts()
 	nrilog.Set(quiet{e.log})
+	away := newAbsence()
 	for ctx.Err() == nil {
 		end := e.connection(ctx, socket, ready)
 		e.metrics.Disconnected()
@@ -68,6 +69,7 @@ func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
 		if report {
 			e.reportEnding(socket, &end, wait)
 		}
+		e.recordAbsence(away, socket, &end)
 		select {
 		case <-ctx.Done():
 		case <-time.After(jitter(wait)):

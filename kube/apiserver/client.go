@@ -49,8 +49,8 @@ func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return c.Do(ctx, http.MethodGet, path, nil, into)
 }
 
-// Do makes a call, and decodes the response into into. The body can be nil. If the API server refuses the call, the error is a StatusError
-// of Kubernetes' package errors.
+// Do makes a call, and decodes the response into into. The body can be nil; with PATCH, it is a merge patch. If the API server refuses
+// the call, the error is a StatusError of Kubernetes' package errors.
 func (c *Client) Do(ctx context.Context, method, path string, body, into any) error {
 	request, err := c.request(ctx, method, path, body)
 	if err != nil {
@@ -92,10 +92,18 @@ func (c *Client) request(ctx context.Context, method, path string, body any) (*h
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Content-Type", contentType(method))
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("User-Agent", c.product)
 	return r, c.access.authorize(r)
+}
+
+// contentType returns the type of the body of a call. The body of a patch is a merge patch (RFC 7386).
+func contentType(method string) string {
+	if method == http.MethodPatch {
+		return "application/merge-patch+json"
+	}
+	return "application/json"
 }
 
 // reachError formats the error of a call without response.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube/events"
 	"github.com/candor-project/candor/kube/nodecpu"
 	"github.com/candor-project/candor/kube/v1alpha1"
 	"github.com/candor-project/candor/metrics"
@@ -88,6 +89,7 @@ type lab struct {
 	node      *hybrid.Node
 	unread    error // error of reading the state
 	log       bytes.Buffer
+	noted     []string // Events: reason, and name of the pod
 	published int
 	upToDate  int // attempts without an error
 	failed    map[metrics.Reason]int
@@ -97,6 +99,20 @@ type lab struct {
 func (l *lab) Reported()                   { l.published++ }
 func (l *lab) UpToDate()                   { l.upToDate++ }
 func (l *lab) Unreported(r metrics.Reason) { l.failed[r]++ }
+
+func (l *lab) Pod(p events.Pod, r events.Reason, _ string) {
+	l.noted = append(l.noted, string(r)+" "+p.Name)
+}
+
+func (l *lab) Node(r events.Reason, _ string) { l.noted = append(l.noted, string(r)) }
+
+// A sink makes the lab the recorder of its publisher. Its Run does nothing.
+type sink struct{ *lab }
+
+func (sink) Run(context.Context) {}
+
+func (l *lab) EventWritten()                     {}
+func (l *lab) EventsDropped(metrics.Reason, int) {}
 
 // inLab runs a test beside a publisher, with the fake clock of synctest.
 func inLab(t *testing.T, test func(*lab)) {
@@ -110,7 +126,7 @@ func inLab(t *testing.T, test func(*lab)) {
 			t.Fatal(err)
 		}
 		l.Publisher = &Publisher{
-			api: &l.cluster, listener: l, log: slog.New(slog.NewTextHandler(&l.log, nil)), changed: make(chan struct{}, 1),
+			api: &l.cluster, events: sink{l}, listener: l, log: slog.New(slog.NewTextHandler(&l.log, nil)), changed: make(chan struct{}, 1),
 		}
 		report := func() (v1alpha1.NodeCPUStatus, error) {
 			l.cluster.Lock()

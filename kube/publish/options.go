@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/candor-project/candor/kube/apiserver"
+	"github.com/candor-project/candor/kube/events"
 )
 
 // ErrBadOptions is the error for invalid options.
@@ -38,5 +39,8 @@ func New(o Options) (*Publisher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadOptions, err)
 	}
-	return &Publisher{api: &client{api, o.Node}, log: o.Log, listener: o.OnReport, changed: make(chan struct{}, 1)}, nil
+	return &Publisher{
+		api: &client{api, o.Node}, events: events.New(api, o.Node, o.Log, o.OnReport),
+		log: o.Log, listener: o.OnReport, changed: make(chan struct{}, 1),
+	}, nil
 }

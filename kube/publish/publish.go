@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube/events"
 	"github.com/candor-project/candor/kube/v1alpha1"
 	"github.com/candor-project/candor/metrics"
 )
@@ -38,11 +39,13 @@ type Listener interface {
 	Reported()
 	UpToDate()
 	Unreported(metrics.Reason)
+	events.Listener
 }
 
 // A Publisher publishes the reports of a node (see the package comment).
 type Publisher struct {
 	api      api
+	events   recorder
 	log      *slog.Logger
 	listener Listener
 
@@ -52,7 +55,17 @@ type Publisher struct {
 	loggedReason     metrics.Reason    // logged reason of the last failure; "" after a success
 	hasSucceeded     bool
 	loggedDifference difference // result of the last comparison; a difference in it is already logged
+	reminder         events.Reminder
 }
+
+// A recorder records and writes Events. *events.Recorder implements it.
+type recorder interface {
+	events.Sink
+	Run(context.Context)
+}
+
+// Events returns the sink of Events about the node and its pods. Run writes these Events.
+func (p *Publisher) Events() events.Sink { return p.events }
 
 // Changed signals a possible change of the report. It never blocks.
 func (p *Publisher) Changed() {
@@ -65,8 +78,9 @@ func (p *Publisher) Changed() {
 // A Report returns the current report of the node, without counter and time.
 type Report func() (v1alpha1.NodeCPUStatus, error)
 
-// Run publishes reports until ctx is done.
+// Run publishes reports and writes Events until ctx is done.
 func (p *Publisher) Run(ctx context.Context, report Report) {
+	go p.events.Run(ctx)
 	wait := interval
 	for ctx.Err() == nil {
 		err := p.publish(ctx, report)

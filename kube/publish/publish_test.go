@@ -159,7 +159,7 @@ func TestOlderCluster(t *testing.T) {
 }
 
 // TestAllocatable: if the Node's allocatable CPU differs from Candor's capacity, the publisher logs it once,
-// and again after each change.
+// and again after each change. It records an Event then, and every 30 minutes.
 func TestAllocatable(t *testing.T) {
 	inLab(t, func(l *lab) {
 		for _, step := range []struct {
@@ -171,6 +171,13 @@ func TestAllocatable(t *testing.T) {
 			if got := l.lines("allocatable CPU differs"); got != step.lines {
 				t.Errorf("allocatable %v: got %d lines, want %d\n%s", step.cpu, got, step.lines, &l.log)
 			}
+			if len(l.noted) != step.lines {
+				t.Errorf("allocatable %v: got Events %v, want %d", step.cpu, l.noted, step.lines)
+			}
+		}
+		l.after(70 * time.Minute)
+		if n := len(l.noted); n != 5 || l.noted[n-1] != "CPUAllocatableDiffers" {
+			t.Errorf("got Events %v, want 2 in the next 70 minutes", l.noted)
 		}
 	})
 }
