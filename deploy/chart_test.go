@@ -221,7 +221,8 @@ func TestChartsConfig(t *testing.T) {
 // monitoring enables the objects for Prometheus and Grafana that TestMonitoring compares with files.
 const monitoring = "metrics: {prometheusRule: {enabled: true, labels: {release: prometheus}}, dashboards: {enabled: true}}"
 
-// TestMonitoring: the chart creates no alerts and no dashboards by default. If they are enabled, they are those for users without the chart.
+// TestMonitoring: the chart creates no alerts and no dashboards by default. If they are enabled, they are those for users without
+// the chart.
 func TestMonitoring(t *testing.T) {
 	if out := render(t, "{}"); strings.Contains(out, "PrometheusRule") || strings.Contains(out, "dashboard") {
 		t.Errorf("by default, the chart creates alerts or dashboards:\n%s", out)

@@ -126,8 +126,8 @@ func TestReleaseFiles(t *testing.T) {
 	t.Run("plugin", func(t *testing.T) { checkPlugin(t, dist) })
 }
 
-// checkPlugin checks that krew's manifest names the archives with their sums, and that the plugin of this machine runs and names the image
-// of the release by its digest.
+// checkPlugin checks that krew's manifest names the archives with their sums, and that the plugin of this machine runs and names
+// the image of the release by its digest.
 func checkPlugin(t *testing.T, dist string) {
 	var manifest struct {
 		Metadata struct{ Name string }

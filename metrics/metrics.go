@@ -184,8 +184,8 @@ func (m *Metrics) Disconnected() {
 	m.ready.Store(false)
 }
 
-// A Reason is the label of a counter of refused containers, refused resizes, downgraded containers, failed reports or dropped Events. There
-// are few reasons, because each is a time series. The log has the details.
+// A Reason is the label of a counter of refused containers, refused resizes, downgraded containers, failed reports or dropped
+// Events. There are few reasons, because each is a time series. The log has the details.
 type Reason string
 
 // The reasons of refused containers, failed reports, dropped Events and downgraded containers.

@@ -15,8 +15,8 @@ func (f movedFlag) Set(string) error {
 	return errors.New("must not be set; use " + f.to + " (docs/kubectl.md)")
 }
 
-// addMovedFlags adds flags for clusters, which only kubectl candor has. They are hidden, and their error names the command of kubectl candor
-// that has them. names maps the name of a flag to its short name, or to "".
+// addMovedFlags adds flags for clusters, which only kubectl candor has. They are hidden, and their error names the command of
+// kubectl candor that has them. names maps the name of a flag to its short name, or to "".
 func addMovedFlags(cmd *cobra.Command, to string, names map[string]string) {
 	for name, short := range names {
 		f := cmd.Flags().VarPF(movedFlag{to}, name, short, "moved to "+to)

@@ -29,7 +29,8 @@ func (c *chain) describes(kind, name, reason string, texts ...string) {
 	}
 }
 
-// TestKubeletEvents: kubectl describe shows each kind of Event about a pod of a real kubelet, and about the node, with the next step.
+// TestKubeletEvents: kubectl describe shows each kind of Event about a pod of a real kubelet, and about the node, with the next
+// step.
 func TestKubeletEvents(t *testing.T) {
 	needKubelet(t)
 	if _, err := exec.LookPath("kubectl"); err != nil {

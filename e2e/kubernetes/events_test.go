@@ -104,7 +104,8 @@ func (m *machine) startRuntime() *runtime {
 	return &runtime{a, m}
 }
 
-// downgraded creates and removes a pod with a sensitive container without a CPU limit. It returns the time that the creation takes.
+// downgraded creates and removes a pod with a sensitive container without a CPU limit. It returns the time that the creation
+// takes.
 func (r *runtime) downgraded(namespace string, i int) (took time.Duration) {
 	r.m.t.Helper()
 	name := fmt.Sprintf("web-%d", i)
@@ -135,7 +136,8 @@ func (p *controlPlane) namespace(t *testing.T, name string) string {
 	return name
 }
 
-// TestEventsAreLimited: 1,000 downgraded pods on a node in a minute cause at most 90 writes to the API server, and the rest is counted.
+// TestEventsAreLimited: 1,000 downgraded pods on a node in a minute cause at most 90 writes to the API server, and the rest is
+// counted.
 func TestEventsAreLimited(t *testing.T) {
 	p := install(t)
 	m := newMachine(t)
@@ -169,8 +171,8 @@ func TestEventsAreLimited(t *testing.T) {
 	}
 }
 
-// TestEventsWithoutServer: while the API server is away, no container waits for its Event, and the memory of the agent is bounded.
-// Afterwards, the newest Events are written.
+// TestEventsWithoutServer: while the API server is away, no container waits for its Event, and the memory of the agent is
+// bounded. Afterwards, the newest Events are written.
 func TestEventsWithoutServer(t *testing.T) {
 	p := install(t)
 	m := newMachine(t)
@@ -213,8 +215,8 @@ func TestEventsWithoutServer(t *testing.T) {
 	})
 }
 
-// TestNodeEvents: a plugin without a runtime has an Event of the node after 30 s. A different allocatable CPU of the kubelet has one at
-// once.
+// TestNodeEvents: a plugin without a runtime has an Event of the node after 30 s. A different allocatable CPU of the kubelet has
+// one at once.
 func TestNodeEvents(t *testing.T) {
 	p := install(t)
 	m := newMachine(t)
@@ -243,8 +245,8 @@ func describe(t *testing.T, p *controlPlane, kind, name, namespace string) strin
 	return c.run(fmt.Sprintf("kubectl describe %s %s --namespace=%s", kind, name, namespace))
 }
 
-// TestOnlyTheAgentWritesEvents: the agent of a node writes Events that name this node as their reporter, and no other Events. No other user
-// can write or change such Events.
+// TestOnlyTheAgentWritesEvents: the agent of a node writes Events that name this node as their reporter, and no other Events. No
+// other user can write or change such Events.
 func TestOnlyTheAgentWritesEvents(t *testing.T) {
 	p := install(t)
 	long := strings.Repeat("a", 60) + "." + strings.Repeat("b", 60) + "." + strings.Repeat("c", 60)

@@ -57,7 +57,8 @@ func kubeconfigOf(t *testing.T, p *controlPlane, user string) string {
 	return file
 }
 
-// planned returns the node that kubectl candor plan finds for a pending pod of the namespace spark, and the CPUs of its container app there.
+// planned returns the node that kubectl candor plan finds for a pending pod of the namespace spark, and the CPUs of its container
+// app there.
 func planned(t *testing.T, p *controlPlane, pod string) (node, cpus string) {
 	t.Helper()
 	out, code := kubectlCandor(t, kubeconfigOf(t, p, "token: "+adminToken), "plan", pod, "-o", "json")
@@ -140,8 +141,8 @@ func reportOfPod(t *testing.T, uid string) v1alpha1.NodeCPUStatus {
 	return s
 }
 
-// TestKubectlCandor: the rights of candor-view suffice for the commands that read, and each command has the facts of a real API server. The
-// output is the example of docs/kubectl.md.
+// TestKubectlCandor: the rights of candor-view suffice for the commands that read, and each command has the facts of a real API
+// server. The output is the example of docs/kubectl.md.
 func TestKubectlCandor(t *testing.T) {
 	p := install(t)
 	p.must(t, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", []byte(`{"metadata":{"name":"viewer"},

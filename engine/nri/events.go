@@ -54,9 +54,11 @@ func nextStep(r metrics.Reason) string {
 }
 
 const (
-	// awayPatience is the time without a connection after which there is an Event about the node. A restart of the runtime takes less.
+	// awayPatience is the time without a connection after which there is an Event about the node. A restart of the runtime takes
+	// less.
 	awayPatience = 30 * time.Second
-	// shortConnection is the maximum duration of a connection in which the plugin has not worked. It is the timeout of NRI's synchronization.
+	// shortConnection is the maximum duration of a connection in which the plugin has not worked. It is the timeout of NRI's
+	// synchronization.
 	shortConnection = 2 * time.Second
 )
 
@@ -68,8 +70,8 @@ type absence struct {
 
 func newAbsence() *absence { return &absence{since: time.Now()} }
 
-// recordAbsence records an Event about the node if the plugin is not connected for a longer time. end is the end of the last attempt or
-// connection.
+// recordAbsence records an Event about the node if the plugin is not connected for a longer time. end is the end of the last
+// attempt or connection.
 func (e *Engine) recordAbsence(a *absence, socket string, end *ending) {
 	if end.connected && end.lasted > shortConnection {
 		*a = *newAbsence()

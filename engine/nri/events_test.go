@@ -41,8 +41,8 @@ func (s *sink) take() (all []string) {
 	return all
 }
 
-// TestPodEvents: a downgraded container, a refused container and a refused resize each have an Event of their pod, with the next step. A
-// container that is planned as requested has no Event.
+// TestPodEvents: a downgraded container, a refused container and a refused resize each have an Event of their pod, with the next
+// step. A container that is planned as requested has no Event.
 func TestPodEvents(t *testing.T) {
 	l := newLab(t)
 	s := &sink{}
@@ -100,8 +100,8 @@ func TestAdoptedDowngrade(t *testing.T) {
 	}
 }
 
-// TestAbsence: the node has an Event if the plugin is not connected for 30 s, and every 30 minutes after that. A restart of the runtime
-// causes none, and a runtime that crashes at each connection causes one at once.
+// TestAbsence: the node has an Event if the plugin is not connected for 30 s, and every 30 minutes after that. A restart of the
+// runtime causes none, and a runtime that crashes at each connection causes one at once.
 func TestAbsence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sink{}

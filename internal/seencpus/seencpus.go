@@ -15,8 +15,8 @@ type Summary struct {
 	Note     string `json:"seesNote,omitempty"`  // reason for a difference that the container's settings do not explain, and the remedy
 }
 
-// String returns the counts: "2" if affinity and files agree, "1/2" if they differ, "1/?" if the files are unknown, and "-" if nothing is
-// known.
+// String returns the counts: "2" if affinity and files agree, "1/2" if they differ, "1/?" if the files are unknown, and "-" if
+// nothing is known.
 func (s Summary) String() string {
 	text := func(n int) string {
 		if n == 0 {

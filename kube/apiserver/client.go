@@ -49,8 +49,8 @@ func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return c.Do(ctx, http.MethodGet, path, nil, into)
 }
 
-// Do makes a call, and decodes the response into into. The body can be nil; with PATCH, it is a merge patch. If the API server refuses
-// the call, the error is a StatusError of Kubernetes' package errors.
+// Do makes a call, and decodes the response into into. The body can be nil; with PATCH, it is a merge patch. If the API server
+// refuses the call, the error is a StatusError of Kubernetes' package errors.
 func (c *Client) Do(ctx context.Context, method, path string, body, into any) error {
 	request, err := c.request(ctx, method, path, body)
 	if err != nil {

@@ -43,7 +43,8 @@ type file struct {
 	}
 }
 
-// readKubeconfig reads the current context from the kubeconfig files. Like kubectl, it skips missing files if several files are named.
+// readKubeconfig reads the current context from the kubeconfig files. Like kubectl, it skips missing files if several files are
+// named.
 func readKubeconfig(o Options) (*access, error) {
 	k := &kubeconfig{}
 	names := filepath.SplitList(o.Kubeconfig)

@@ -81,7 +81,7 @@ func TestNoRedirect(t *testing.T) {
 	s := apitest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, other.URL+"/secret-place", http.StatusFound)
 	})
-	c := newClient(t, t.TempDir(), apitest.Kubeconfig(s.URL, apitest.Trust(s.Server), "token: x, as: jane"))
+	c := newClient(t, t.TempDir(), apitest.Kubeconfig(s.URL, apitest.Trust(s), "token: x, as: jane"))
 	err := c.Get(t.Context(), "/version", &struct{}{})
 	if err == nil || !strings.Contains(err.Error(), "follows no redirects") || strings.Contains(err.Error(), "secret") || redirected != nil {
 		t.Errorf("got error %v, redirected request %v; want an error and no request", err, redirected)

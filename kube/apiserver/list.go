@@ -16,8 +16,8 @@ const (
 
 // A Reader reads from an API server. Client is a Reader.
 type Reader interface {
-	// Get reads the object or list at a path of the API, such as "/api/v1/nodes?limit=500". If the API server refuses the call, the error
-	// is a StatusError of Kubernetes' package errors.
+	// Get reads the object or list at a path of the API, such as "/api/v1/nodes?limit=500". If the API server refuses the call,
+	// the error is a StatusError of Kubernetes' package errors.
 	Get(ctx context.Context, path string, into any) error
 }
 
@@ -39,9 +39,9 @@ func list[T any](ctx context.Context, c Reader, path string) (all []T, err error
 	return all, nil
 }
 
-// EachPage reads the objects at a path of the API, and calls a function for each page, so that only a page is in memory. query has
-// further parameters such as "fieldSelector=spec.nodeName%3Da", or is "". If the API server ends the list with ResourceExpired, the
-// caller can start again.
+// EachPage reads the objects at a path of the API, and calls a function for each page, so that only a page is in memory. query
+// has further parameters such as "fieldSelector=spec.nodeName%3Da", or is "". If the API server ends the list with
+// ResourceExpired, the caller can start again.
 func EachPage[T any](ctx context.Context, c Reader, path, query string, do func(page []T)) error {
 	if query != "" {
 		query = "&" + query

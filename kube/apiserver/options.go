@@ -13,8 +13,8 @@ type Options struct {
 	// Kubeconfig is the name of a kubeconfig file, or a list of names in the format of $KUBECONFIG. If it is empty, the client uses the
 	// service account of the pod in which it runs.
 	//
-	// The client uses the current context. It is for programs without a user: it supports tokens and certificates, and refuses exec plugins
-	// and insecure-skip-tls-verify.
+	// The client uses the current context. It is for programs without a user: it supports tokens and certificates, and refuses
+	// exec plugins and insecure-skip-tls-verify.
 	Kubeconfig string
 	// Product is the User-Agent of the calls, such as "candor/v1.2". It appears in the API server's logs.
 	Product string

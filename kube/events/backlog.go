@@ -19,8 +19,8 @@ type key struct {
 	reason Reason
 }
 
-// A series is a sequence of Events with the same key. The first write creates an Event on the API server, and later writes update its
-// number of occurrences.
+// A series is a sequence of Events with the same key. The first write creates an Event on the API server, and later writes update
+// its number of occurrences.
 type series struct {
 	key
 	note  string    // text of the last occurrence
@@ -38,12 +38,12 @@ type series struct {
 	writtenAt   time.Time
 }
 
-// A backlog decides which Events are written, and when. It is not safe for concurrent use. The caller passes the time, which must not
-// decrease.
+// A backlog decides which Events are written, and when. It is not safe for concurrent use. The caller passes the time, which must
+// not decrease.
 //
-// An Event enters the queue at the cost of perEvent of the credit. The credit grows with time, and credit and queue together are at most
-// burst Events. Therefore, the number of Events that leave the queue in a time t is at most burst + t/perEvent, even if the queue was not
-// emptied for a long time.
+// An Event enters the queue at the cost of perEvent of the credit. The credit grows with time, and credit and queue together are
+// at most burst Events. Therefore, the number of Events that leave the queue in a time t is at most burst + t/perEvent, even if
+// the queue was not emptied for a long time.
 type backlog struct {
 	all     map[key]*series
 	queue   []*series     // Events to write, oldest first
@@ -57,8 +57,8 @@ func newBacklog(now time.Time) backlog {
 	return backlog{all: map[key]*series{}, credit: burst * perEvent, filled: now}
 }
 
-// add adds an occurrence. It returns the number of occurrences that are dropped for lack of credit: the added occurrence, or those of an
-// older Event if the queue is full.
+// add adds an occurrence. It returns the number of occurrences that are dropped for lack of credit: the added occurrence, or
+// those of an older Event if the queue is full.
 func (b *backlog) add(k key, note string, now time.Time) (dropped int) {
 	b.earn(now)
 	s := b.all[k]
@@ -83,8 +83,8 @@ func (b *backlog) add(k key, note string, now time.Time) (dropped int) {
 	return dropped
 }
 
-// enqueue accepts an Event for writing if there is credit. If the queue is full, because the API server does not accept Events, the Event
-// replaces the oldest Event.
+// enqueue accepts an Event for writing if there is credit. If the queue is full, because the API server does not accept Events,
+// the Event replaces the oldest Event.
 func (b *backlog) enqueue(s *series) (isAccepted bool, dropped int) {
 	switch {
 	case b.credit >= perEvent:
@@ -110,7 +110,8 @@ func (b *backlog) earn(now time.Time) {
 	b.filled = now
 }
 
-// makeRoom drops a series without a queued Event if there are too many series. It returns the number of its unwritten occurrences.
+// makeRoom drops a series without a queued Event if there are too many series. It returns the number of its unwritten
+// occurrences.
 func (b *backlog) makeRoom() (dropped int) {
 	if len(b.all) < maxSeries {
 		return 0
@@ -124,8 +125,8 @@ func (b *backlog) makeRoom() (dropped int) {
 	return b.drop(oldest) // not nil, because maxSeries > burst
 }
 
-// next returns the Event to write now, or nil and the time until the next call. The caller ends the write with done, missing or drop, or
-// calls next again to repeat it.
+// next returns the Event to write now, or nil and the time until the next call. The caller ends the write with done, missing or
+// drop, or calls next again to repeat it.
 func (b *backlog) next(now time.Time) (s *series, wait time.Duration) {
 	b.earn(now)
 	if b.writing = nil; len(b.queue) == 0 {
@@ -137,8 +138,8 @@ func (b *backlog) next(now time.Time) (s *series, wait time.Duration) {
 	return b.writing, 0
 }
 
-// enqueueRepeated enqueues the series whose repetitions have waited for the longest time. It returns the time until a series can be
-// enqueued, or 0. It also removes the series that have ended.
+// enqueueRepeated enqueues the series whose repetitions have waited for the longest time. It returns the time until a series can
+// be enqueued, or 0. It also removes the series that have ended.
 func (b *backlog) enqueueRepeated(now time.Time) (wait time.Duration) {
 	var due *series
 	for k, s := range b.all {
@@ -169,8 +170,9 @@ type draft struct {
 	added       int    // occurrences that this write adds
 }
 
-// draft returns the content of the next write of a series. An Event keeps its text, so another text needs another Event. A repeated
-// write creates an Event with the same number, so that it does not create a second Event if the response to the first write was lost.
+// draft returns the content of the next write of a series. An Event keeps its text, so another text needs another Event. A
+// repeated write creates an Event with the same number, so that it does not create a second Event if the response to the first
+// write was lost.
 func (b *backlog) draft(s *series) *draft {
 	d := &draft{series: s, note: s.note, since: s.since, last: s.last, count: s.unwritten, added: s.unwritten}
 	switch {
@@ -204,7 +206,8 @@ func (b *backlog) drop(s *series) (dropped int) {
 	return s.unwritten
 }
 
-// dropOutdated drops the queued Events that the API server would have removed already, and returns the number of their occurrences.
+// dropOutdated drops the queued Events that the API server would have removed already, and returns the number of their
+// occurrences.
 func (b *backlog) dropOutdated(now time.Time) (dropped int) {
 	for len(b.queue) > 0 && now.Sub(b.queue[0].last) >= seriesTime {
 		dropped += b.drop(b.queue[0])

@@ -146,8 +146,8 @@ func TestSeriesLimit(t *testing.T) {
 	}
 }
 
-// TestSeries: repetitions within 10 minutes are written together, to the same Event if its text is the same. An Event that has expired on
-// the API server, or in memory, is created again.
+// TestSeries: repetitions within 10 minutes are written together, to the same Event if its text is the same. An Event that has
+// expired on the API server, or in memory, is created again.
 func TestSeries(t *testing.T) {
 	m := newModel()
 	k := podKey(0, CPUsRefused)
@@ -195,7 +195,8 @@ func TestSeries(t *testing.T) {
 	wantWrite("b", "", 1, 3*interval+seriesTime)
 }
 
-// TestQueueIsFull: while the API server accepts no Events, the queue has the newest Events. Events that are older than an hour are dropped.
+// TestQueueIsFull: while the API server accepts no Events, the queue has the newest Events. Events that are older than an hour
+// are dropped.
 func TestQueueIsFull(t *testing.T) {
 	m := newModel()
 	const pods = 100

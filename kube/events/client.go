@@ -135,7 +135,8 @@ func nameOf(object string, number int64) string {
 	return strings.TrimRight(object[:min(len(object), maxName-len(suffix))], ".-") + suffix
 }
 
-// clean returns a note that a terminal can show and that the API server accepts: a line of at most 1,024 bytes without control characters.
+// clean returns a note that a terminal can show and that the API server accepts: a line of at most 1,024 bytes without control
+// characters.
 func clean(note string) string {
 	note = strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {

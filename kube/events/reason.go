@@ -7,7 +7,8 @@ type Reason string
 const (
 	// DowngradedNoLimit: a container with the class sensitive is treated as flexible, because it has no CPU limit.
 	DowngradedNoLimit Reason = "DowngradedNoLimit"
-	// DowngradedRequestNotLimit: a container with the class sensitive is treated as flexible, because its CPU request is not its limit.
+	// DowngradedRequestNotLimit: a container with the class sensitive is treated as flexible, because its CPU request is not its
+	// limit.
 	DowngradedRequestNotLimit Reason = "DowngradedRequestNotLimit"
 	// CPUsRefused: the creation of a container was refused.
 	CPUsRefused Reason = "CPUsRefused"

@@ -41,8 +41,8 @@ type api interface {
 	update(ctx context.Context, d *draft) error
 }
 
-// A Recorder writes the Events of a node (see the package comment). Its methods are safe for concurrent use, and do nothing if the
-// Recorder is nil.
+// A Recorder writes the Events of a node (see the package comment). Its methods are safe for concurrent use, and do nothing if
+// the Recorder is nil.
 type Recorder struct {
 	api      api
 	log      *slog.Logger
@@ -64,8 +64,8 @@ func newRecorder(a api, log *slog.Logger, l Listener) *Recorder {
 	return &Recorder{api: a, log: log, listener: l, changed: make(chan struct{}, 1), backlog: newBacklog(time.Now())}
 }
 
-// Pod records an Event about a pod of this node. note is a sentence for users. It never blocks. A pod without a UID, or with a name that
-// no pod of Kubernetes has, counts as dropped.
+// Pod records an Event about a pod of this node. note is a sentence for users. It never blocks. A pod without a UID, or with a
+// name that no pod of Kubernetes has, counts as dropped.
 func (r *Recorder) Pod(p Pod, reason Reason, note string) {
 	switch {
 	case r == nil:
@@ -134,7 +134,8 @@ func (r *Recorder) next() (d *draft, idle time.Duration) {
 	return r.backlog.draft(s), 0
 }
 
-// write writes an Event. An error means that the same Event can be written later. An Event that the API server refuses is dropped.
+// write writes an Event. An error means that the same Event can be written later. An Event that the API server refuses is
+// dropped.
 func (r *Recorder) write(ctx context.Context, d *draft) (err error) {
 	name := d.name
 	if name == "" {
@@ -211,11 +212,12 @@ type Reminder struct {
 	at   time.Time
 }
 
-// remindInterval is the time after which an Event about a lasting fault is repeated, so that it does not expire on the API server.
+// remindInterval is the time after which an Event about a lasting fault is repeated, so that it does not expire on the API
+// server.
 const remindInterval = 30 * time.Minute
 
-// IsDue reports whether to record an Event with this note now. It returns true if the note differs from the last one, and every 30
-// minutes. If the note is empty, the fault has ended: IsDue returns false, and true for the next fault.
+// IsDue reports whether to record an Event with this note now. It returns true if the note differs from the last one, and every
+// 30 minutes. If the note is empty, the fault has ended: IsDue returns false, and true for the next fault.
 func (r *Reminder) IsDue(note string) bool {
 	now := time.Now()
 	if note == "" || note == r.note && now.Sub(r.at) < remindInterval {

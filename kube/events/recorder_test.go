@@ -21,8 +21,8 @@ import (
 
 var eventResource = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
 
-// A cluster is a fake API server, because a test cannot provoke the faults of a real API server. e2e/kubernetes tests with a real API
-// server.
+// A cluster is a fake API server, because a test cannot provoke the faults of a real API server. e2e/kubernetes tests with a real
+// API server.
 type cluster struct {
 	sync.Mutex
 	fault   error // result of each call, if non-nil
@@ -145,8 +145,8 @@ func TestManyPods(t *testing.T) {
 	})
 }
 
-// TestRepetitions: the recorder updates an Event after 10 minutes, without a further occurrence. If the Event has expired on the API
-// server, the recorder creates another one.
+// TestRepetitions: the recorder updates an Event after 10 minutes, without a further occurrence. If the Event has expired on the
+// API server, the recorder creates another one.
 func TestRepetitions(t *testing.T) {
 	inLab(t, func(l *lab) {
 		for range 5 {
@@ -180,8 +180,8 @@ func TestNode(t *testing.T) {
 	})
 }
 
-// TestServerAway: while the API server is away for 5 minutes, the calls of the recorder take no time and its memory stays constant.
-// Afterwards, the newest Events are written.
+// TestServerAway: while the API server is away for 5 minutes, the calls of the recorder take no time and its memory stays
+// constant. Afterwards, the newest Events are written.
 func TestServerAway(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.fail(errors.New("dial tcp: connection refused"))
@@ -226,7 +226,8 @@ func memory() (m runtime.MemStats) {
 	return m
 }
 
-// TestRefusals: an Event that the API server refuses is dropped. The next Event is not affected, and the log has a line for each reason.
+// TestRefusals: an Event that the API server refuses is dropped. The next Event is not affected, and the log has a line for each
+// reason.
 func TestRefusals(t *testing.T) {
 	inLab(t, func(l *lab) {
 		for i, c := range []struct {

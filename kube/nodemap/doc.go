@@ -1,5 +1,5 @@
-// Package nodemap packs the CPU maps of many nodes for the page of kubectl candor web: a node takes 2 bits for each CPU and a few numbers,
-// so that 5,000 nodes fit into a single answer. The page decodes the same form in JavaScript.
+// Package nodemap packs the CPU maps of many nodes for the page of kubectl candor web: a node takes 2 bits for each CPU and a few
+// numbers, so that 5,000 nodes fit into a single answer. The page decodes the same form in JavaScript.
 //
 // A packed map has a header and a record for each node. Numbers are little-endian:
 //

@@ -39,8 +39,8 @@ func report(t testing.TB) v1alpha1.NodeCPUStatus {
 	return s
 }
 
-// TestOf: a map has the CPUs of each use. The free whole CPUs are the shared CPUs beyond the requests: 7 usable CPUs without 2500m
-// and 1200m are 3.
+// TestOf: a map has the CPUs of each use. The free whole CPUs are the shared CPUs beyond the requests: 7 usable CPUs without
+// 2500m and 1200m are 3.
 func TestOf(t *testing.T) {
 	s := report(t)
 	n, err := Of("node-1", &s)

@@ -85,8 +85,8 @@ func ReadBound(p *Pod) (*cluster.Pod, error) {
 	return a.Pod, nil
 }
 
-// WhyFlexible returns the reason why a container of the class sensitive becomes flexible, or "" if it stays sensitive. The reason is
-// NoLimit or RequestNotLimit.
+// WhyFlexible returns the reason why a container of the class sensitive becomes flexible, or "" if it stays sensitive. The reason
+// is NoLimit or RequestNotLimit.
 func (p *Pod) WhyFlexible(container string) (reason string) {
 	_ = p.each(func(c *Container, _ bool) error {
 		if c.Name != container {

@@ -11,8 +11,8 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// A viewWatch is a Source that records Events about the sensitive containers that do not see the CPUs that their limits need. It is not
-// safe for concurrent use.
+// A viewWatch is a Source that records Events about the sensitive containers that do not see the CPUs that their limits need. It
+// is not safe for concurrent use.
 type viewWatch struct {
 	Source
 	events events.Sink
@@ -25,8 +25,8 @@ type wrongView struct {
 	reminder events.Reminder
 }
 
-// viewPatience is the time for which a view must be wrong before there is an Event. The state can change between its reading and the
-// observation of the container.
+// viewPatience is the time for which a view must be wrong before there is an Event. The state can change between its reading and
+// the observation of the container.
 const viewPatience = 5 * time.Second
 
 // WatchViews returns a Source for ReportOf that also records Events about wrong views of the containers that a report observes.

@@ -55,7 +55,8 @@ func TestViewFault(t *testing.T) {
 	}
 }
 
-// TestWatchViews: a wrong view is recorded if it lasts for 5 s, and again after 30 minutes. After it was right, it is recorded again.
+// TestWatchViews: a wrong view is recorded if it lasts for 5 s, and again after 30 minutes. After it was right, it is recorded
+// again.
 func TestWatchViews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lab{t: t}

@@ -57,8 +57,8 @@ func ReadSources(ctx context.Context, c apiserver.Reader, name string) (*Sources
 	return s, nil
 }
 
-// ReadDemand computes the demand of a pod from the pod's annotations. It also reads and applies the labels and the profiles of the
-// pod's namespace.
+// ReadDemand computes the demand of a pod from the pod's annotations. It also reads and applies the labels and the profiles of
+// the pod's namespace.
 func ReadDemand(ctx context.Context, c apiserver.Reader, p *podcpu.Pod) (*Demand, error) {
 	name := p.Metadata.Namespace
 	beside, err := ReadSources(ctx, c, name)

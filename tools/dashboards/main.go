@@ -1,5 +1,5 @@
-// Command dashboards writes the Grafana dashboards of Candor, in the schema of Grafana's foundation SDK: go run -C tools ./dashboards
-// DIRECTORY...
+// Command dashboards writes the Grafana dashboards of Candor, in the schema of Grafana's foundation SDK: go run -C tools
+// ./dashboards DIRECTORY...
 package main
 
 import (

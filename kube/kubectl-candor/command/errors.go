@@ -43,8 +43,8 @@ func exitCode(err error) int {
 	return exitFailure
 }
 
-// acceptedOf has the accepted values of the flags that package pflag parses, by their type. The errors of the other flags list their accepted
-// values themselves.
+// acceptedOf has the accepted values of the flags that package pflag parses, by their type. The errors of the other flags list
+// their accepted values themselves.
 var acceptedOf = map[string]string{
 	"bool":     "true or false",
 	"duration": "a duration such as 10s or 1m",

@@ -13,8 +13,8 @@ import (
 	"github.com/candor-project/candor/internal/apitest"
 )
 
-// TestWeb: the command prints an address with a one-time token, which starts a session. Then it prints the next address. It ends without
-// an error.
+// TestWeb: the command prints an address with a one-time token, which starts a session. Then it prints the next address. It ends
+// without an error.
 func TestWeb(t *testing.T) {
 	api := apitest.Objects(t, testCluster(t))
 	t.Setenv("KUBECONFIG", apitest.Write(t, t.TempDir(), "kubeconfig", apitest.Kubeconfig(api.URL, apitest.Trust(api), "token: secret")))
@@ -62,7 +62,8 @@ func TestWeb(t *testing.T) {
 	}
 }
 
-// TestWebBadInput: bad input exits with code 2, and a cluster without definitions with code 1, both with an error of a single line.
+// TestWebBadInput: bad input exits with code 2, and a cluster without definitions with code 1, both with an error of a single
+// line.
 func TestWebBadInput(t *testing.T) {
 	objects := testCluster(t)
 	without := maps.Clone(objects)

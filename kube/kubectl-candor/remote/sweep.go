@@ -115,8 +115,8 @@ func (s *sweep) createAll(ctx context.Context) error {
 	return context.Cause(inner)
 }
 
-// ErrPodSecurity is the error of a namespace whose PodSecurity level forbids the pods. It does not wrap the API server's error, which another
-// role of the user would not avoid.
+// ErrPodSecurity is the error of a namespace whose PodSecurity level forbids the pods. It does not wrap the API server's error,
+// which another role of the user would not avoid.
 var ErrPodSecurity = errors.New("the namespace does not permit the pod")
 
 // create creates the pod of a node. A call that has started is not interrupted, so that deleteAll finds its pod.
@@ -206,7 +206,8 @@ func isPermanent(reason string) bool {
 	return false
 }
 
-// isPullError reports whether the kubelet could not pull the image. It tries again after 10 s, so that a busy registry answers a later try.
+// isPullError reports whether the kubelet could not pull the image. It tries again after 10 s, so that a busy registry answers a
+// later try.
 func isPullError(reason string) bool { return reason == "ErrImagePull" || reason == "ImagePullBackOff" }
 
 // readLog stores the log of a pod as the answer of its node. failed is the state of a container that ended with another exit code

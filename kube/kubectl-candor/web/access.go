@@ -33,8 +33,8 @@ var (
 
 // An access decides about requests for data. It is safe for concurrent use.
 type access interface {
-	// check returns nil if the user with the token of a request has the rights. Otherwise the error wraps errLogin or errForbidden, or
-	// is the error of the API server.
+	// check returns nil if the user with the token of a request has the rights. Otherwise the error wraps errLogin or
+	// errForbidden, or is the error of the API server.
 	check(ctx context.Context, token string, rights ...right) error
 	// login explains how a user gets a token: "address" or "token".
 	login() string
@@ -77,7 +77,8 @@ func newVisitor(announce func(oneTime string)) (*visitor, string) {
 	return v, v.oneTime
 }
 
-// start exchanges the one-time token for the token of a session. The one-time token is then invalid, and announce receives the next.
+// start exchanges the one-time token for the token of a session. The one-time token is then invalid, and announce receives the
+// next.
 func (v *visitor) start(oneTime string) (session string, err error) {
 	session, next, err := v.exchange(oneTime)
 	if err == nil {
@@ -112,8 +113,8 @@ func (v *visitor) check(_ context.Context, token string, _ ...right) error {
 
 func (*visitor) login() string { return "address" }
 
-// A reviewer is the access in a cluster: the API server reviews the token and the rights of each request. It remembers a result for
-// reviewAge, so that the requests of a page that opens cause a single review.
+// A reviewer is the access in a cluster: the API server reviews the token and the rights of each request. It remembers a result
+// for reviewAge, so that the requests of a page that opens cause a single review.
 type reviewer struct {
 	// review returns the user of a token, or nil if the token is invalid.
 	review func(ctx context.Context, token string) (*authenticationv1.UserInfo, error)

@@ -18,8 +18,8 @@ import (
 	"github.com/candor-project/candor/internal/apitest"
 )
 
-// TestReviews: a token is reviewed for each right, and a result serves the requests of reviewAge. An error of the API server is not
-// remembered.
+// TestReviews: a token is reviewed for each right, and a result serves the requests of reviewAge. An error of the API server is
+// not remembered.
 func TestReviews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newReviewer(nil)

@@ -171,7 +171,8 @@ func (p *served) open(ctx context.Context, t *testing.T) {
 	go func() { _, _ = io.Copy(io.Discard, stream.Body) }() // until the context is done
 }
 
-// requests returns the number of requests for reports that the API server has received from a server with some browsers, in 10 seconds.
+// requests returns the number of requests for reports that the API server has received from a server with some browsers, in 10
+// seconds.
 func (b *bench) requests(t *testing.T, browsers int) string {
 	t.Helper()
 	before := b.requestTotals(t)

@@ -245,8 +245,8 @@ const (
 	})()`
 )
 
-// TestBrowser: the page in a real browser shows 50 nodes and their changes, opens a node and a waiting pod, and shows hostile names as
-// text.
+// TestBrowser: the page in a real browser shows 50 nodes and their changes, opens a node and a waiting pod, and shows hostile
+// names as text.
 func TestBrowser(t *testing.T) {
 	b := startBrowser(t)
 	f := serveField(t)
@@ -278,7 +278,8 @@ func TestBrowser(t *testing.T) {
 	b.want("problems", "")
 }
 
-// testNode opens nodes, by the address and by a click. A node has its drawing, with its own style sheet, and hostile names are texts.
+// testNode opens nodes, by the address and by a click. A node has its drawing, with its own style sheet, and hostile names are
+// texts.
 func testNode(b *browser) {
 	b.run("location.hash = 'node=node-1'")
 	b.await("document.querySelector('.drawing')?.shadowRoot.querySelector('svg')")

@@ -117,7 +117,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// pendingCluster returns the objects of a cluster of the nodes one (2.5 of 4 CPUs free) and two (tainted), and a waiting pod of 3 CPUs.
+// pendingCluster returns the objects of a cluster of the nodes one (2.5 of 4 CPUs free) and two (tainted), and a waiting pod of 3
+// CPUs.
 func pendingCluster(t testing.TB, annotation string) map[string]any {
 	t.Helper()
 	node := func(name string, spec object) object {

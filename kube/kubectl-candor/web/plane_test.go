@@ -168,8 +168,8 @@ func TestChartRights(t *testing.T) {
 	}
 }
 
-// TestReviewsOfAPIServer: a real API server refuses an invalid token and a user without rights, and permits the administrator. The
-// rights of a user who gets the role are found after reviewAge.
+// TestReviewsOfAPIServer: a real API server refuses an invalid token and a user without rights, and permits the administrator.
+// The rights of a user who gets the role are found after reviewAge.
 func TestReviewsOfAPIServer(t *testing.T) {
 	p := startPlane(t)
 	v := newReviewer(p.admin)

@@ -30,8 +30,8 @@ const (
 
 // A reports holds the reports of all nodes as packed records. It is the store of a cache.Reflector, and safe for concurrent use.
 //
-// Each change has a revision. A browser that has a map of revision r reads the records with a higher revision. Revisions begin with the
-// time of the start in milliseconds, so that a restarted server knows that a browser has the map of an earlier server.
+// Each change has a revision. A browser that has a map of revision r reads the records with a higher revision. Revisions begin
+// with the time of the start in milliseconds, so that a restarted server knows that a browser has the map of an earlier server.
 type reports struct {
 	mu       sync.Mutex
 	nodes    map[string]*report

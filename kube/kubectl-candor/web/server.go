@@ -33,8 +33,8 @@ type Options struct {
 	Cluster string       // name of the cluster, for the title of the page
 	// Prometheus is the address of a Prometheus that scrapes the agents, for the throttling of the nodes; nil disables it.
 	Prometheus *url.URL
-	// Announce receives a one-time token: at the start of the server, and again whenever a session has used the token. It must not
-	// block. If it is nil, the server reviews the token and the rights of each request at the API server.
+	// Announce receives a one-time token: at the start of the server, and again whenever a session has used the token. It must
+	// not block. If it is nil, the server reviews the token and the rights of each request at the API server.
 	Announce func(oneTime string)
 	Log      *log.Logger // errors of connections; nil discards them
 }
@@ -153,8 +153,8 @@ func static(files fs.FS, name string) http.Handler {
 // policy lets the page load only files of this server, and no other page frame it.
 const policy = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// secure adds the headers that confine the page, and bounds the time of an answer. On the machine of a user, it refuses requests to names of other machines: a page whose
-// name an attacker maps to this address could read the files of the page otherwise.
+// secure adds the headers that confine the page, and bounds the time of an answer. On the machine of a user, it refuses requests
+// to names of other machines: a page whose name an attacker maps to this address could read the files of the page otherwise.
 func (s *Server) secure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -294,9 +294,9 @@ func (s *Server) mapOfAll(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// events sends the changes after the revision of the browser's map as server-sent events, until the browser leaves. An event has a packed
-// map of the changed nodes in base64. The event "reset" means that the browser must read the whole map again, "problem" has an error of
-// the API server or, if the data is empty, its end.
+// events sends the changes after the revision of the browser's map as server-sent events, until the browser leaves. An event has
+// a packed map of the changed nodes in base64. The event "reset" means that the browser must read the whole map again, "problem"
+// has an error of the API server or, if the data is empty, its end.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	revision, err := strconv.ParseUint(r.FormValue("since"), 10, 53)
 	if err != nil {

@@ -145,8 +145,8 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// TestLateBrowser: a browser with an older map receives all later changes at once. A browser whose map is of another server, or older
-// than the known changes, reads the map again.
+// TestLateBrowser: a browser with an older map receives all later changes at once. A browser whose map is of another server, or
+// older than the known changes, reads the map again.
 func TestLateBrowser(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context, s *Server) {
 		start := s.reports.revision
@@ -179,7 +179,8 @@ func TestLateBrowser(t *testing.T) {
 	})
 }
 
-// TestSharedBatch: all browsers with the newest map receive the same bytes, so that a change costs the same with 1 and 100 browsers.
+// TestSharedBatch: all browsers with the newest map receive the same bytes, so that a change costs the same with 1 and 100
+// browsers.
 func TestSharedBatch(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context, s *Server) {
 		var all []*recorder
@@ -204,8 +205,8 @@ func TestSharedBatch(t *testing.T) {
 	})
 }
 
-// TestStreamEnds: the stream of a user who loses the rights ends within recheckInterval and heartbeat, and that of a browser that does
-// not read ends at the next event.
+// TestStreamEnds: the stream of a user who loses the rights ends within recheckInterval and heartbeat, and that of a browser that
+// does not read ends at the next event.
 func TestStreamEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context, s *Server) {
 		rights := &switched{}
@@ -316,8 +317,8 @@ func TestPageHasNoInline(t *testing.T) {
 	}
 }
 
-// TestOneTimeToken: a one-time token starts a single session, whose token is needed for all data. A token in the URL or in a cookie
-// gives no data.
+// TestOneTimeToken: a one-time token starts a single session, whose token is needed for all data. A token in the URL or in a
+// cookie gives no data.
 func TestOneTimeToken(t *testing.T) {
 	var announced []string
 	s := newTestServer(t, nil, reportOf(t, "a"))

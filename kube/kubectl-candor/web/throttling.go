@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// throttledQuery is the share of the periods in which the quota throttled a container, by node. The ServiceMonitor of the chart sets
-// the label instance to the name of the node.
+// throttledQuery is the share of the periods in which the quota throttled a container, by node. The ServiceMonitor of the chart
+// sets the label instance to the name of the node.
 const throttledQuery = `sum by (instance) (rate(candor_container_cfs_throttled_periods_total[5m])) / (sum by (instance) (rate(candor_container_cfs_periods_total[5m])) > 0)`
 
 const (

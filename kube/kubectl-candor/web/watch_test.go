@@ -41,8 +41,8 @@ func revisionOf(s *Server) uint64 {
 	return s.reports.revision
 }
 
-// TestOneWatch: with 1 and with 100 browsers, the API server receives the same requests for reports: one watch, or one list and one
-// watch. All browsers receive a change.
+// TestOneWatch: with 1 and with 100 browsers, the API server receives the same requests for reports: one watch, or one list and
+// one watch. All browsers receive a change.
 func TestOneWatch(t *testing.T) {
 	for _, browsers := range []int{1, 100} {
 		l := newListWatch(t, nil, reportOf(t, "a"), reportOf(t, "b"))

@@ -1,5 +1,5 @@
-// candor-web serves the page of kubectl candor web in a cluster. The API server reviews the token and the rights of each request. The
-// chart runs it (web.enabled).
+// candor-web serves the page of kubectl candor web in a cluster. The API server reviews the token and the rights of each request.
+// The chart runs it (web.enabled).
 package main
 
 import (

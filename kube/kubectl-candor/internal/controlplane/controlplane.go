@@ -64,8 +64,8 @@ func Until(t testing.TB, condition string, holds func() bool) {
 	}
 }
 
-// StartChild starts a program until the end of the test, with a log in a directory, and returns its process ID. The kernel kills the
-// program when the test process ends.
+// StartChild starts a program until the end of the test, with a log in a directory, and returns its process ID. The kernel kills
+// the program when the test process ends.
 func StartChild(t testing.TB, dir, program string, args ...string) int {
 	t.Helper()
 	log, err := os.Create(filepath.Join(dir, filepath.Base(program)+".log"))
