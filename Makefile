@@ -242,7 +242,9 @@ test-hostile: test-deps ## run the heavy attacks of e2e/hostile and e2e/containe
 	CANDOR_HOSTILE=1 $(GO) test -count=1 -timeout 10m ./e2e/hostile
 	cd e2e/containerd && CANDOR_HOSTILE=1 $(GO) test -count=1 -timeout 10m -run TestHostile .
 
-.PHONY: e2e-kubernetes
+.PHONY: test-cluster e2e-kubernetes
+
+test-cluster: test-kubelet e2e-kubernetes ## all tests with an API server, with and without a kubelet
 
 e2e-kubernetes: ## test CRDs, policies, reports, helm upgrade, candor-scheduler and kubectl candor with kube-apiserver and etcd (first build: 6 minutes, 3 GB of build cache)
 	cd kube/scheduler && $(GO) vet ./...

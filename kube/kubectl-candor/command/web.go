@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -105,10 +106,13 @@ func (a *access) contextName(host string) string {
 // serve serves the page until the context is done, and prints an address for each browser.
 func serve(cmd *cobra.Command, o web.Options, l net.Listener) error {
 	errOut := cmd.ErrOrStderr()
-	next := "Open"
+	var isLater atomic.Bool // sessions can start at the same time
 	o.Announce = func(oneTime string) {
-		fmt.Fprintf(errOut, "%s http://%s/#token=%s\n", next, l.Addr(), oneTime)
-		next = "For another browser or tab, open"
+		words := "Open"
+		if isLater.Swap(true) {
+			words = "For another browser or tab, open"
+		}
+		fmt.Fprintf(errOut, "%s http://%s/#token=%s\n", words, l.Addr(), oneTime)
 	}
 	if at, ok := l.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
 		fmt.Fprintln(errOut, "Other machines can reach this address, and the connection is not encrypted.")

@@ -121,7 +121,7 @@ type reviewer struct {
 	// allow reports whether a user has a right.
 	allow func(ctx context.Context, user *authenticationv1.UserInfo, of right) (bool, error)
 
-	slots   chan struct{} // bounds the reviews at the same time: anybody can send invalid tokens
+	slots   chan struct{} // bounds the reviews at the same time, since clients can send any number of invalid tokens
 	mu      sync.Mutex
 	results map[reviewKey]reviewResult
 }

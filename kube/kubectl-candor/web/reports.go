@@ -329,7 +329,7 @@ func (s *reports) get(name string) (*v1alpha1.NodeCPUStatus, error) {
 	return status, json.Unmarshal(r.status, status)
 }
 
-// watch keeps the reports current until ctx is done. It sends one list and one watch, whatever the number of browsers.
+// watch keeps the reports current until ctx is done. It sends one list and one watch, with any number of browsers.
 func (s *reports) watch(ctx context.Context, config *rest.Config) error {
 	client, err := restClient(config)
 	if err != nil {

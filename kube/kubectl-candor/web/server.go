@@ -58,6 +58,7 @@ const (
 	heartbeat       = 20 * time.Second // time between two events: proxies close silent connections
 	recheckInterval = time.Minute      // time between two reviews of the rights of a stream
 	writeTimeout    = 30 * time.Second // of an event
+	bodyTimeout     = 30 * time.Second // of the body of a request, which the server reads even if the handler does not
 	answerTimeout   = 5 * time.Minute  // of an answer; a dry run in a large cluster takes many seconds
 	syncTimeout     = 20 * time.Second // wait of the first browser for the reports
 )
@@ -153,8 +154,9 @@ func static(files fs.FS, name string) http.Handler {
 // policy lets the page load only files of this server, and no other page frame it.
 const policy = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// secure adds the headers that confine the page, and bounds the time of an answer. On the machine of a user, it refuses requests
-// to names of other machines: a page whose name an attacker maps to this address could read the files of the page otherwise.
+// secure adds the headers that confine the page, and bounds the times of a body and of an answer. On the machine of a user, it
+// refuses requests to names of other machines: a page whose name an attacker maps to this address could read the files of the
+// page otherwise.
 func (s *Server) secure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -164,6 +166,9 @@ func (s *Server) secure(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout)) // recorders of tests have no deadline
+		if r.ContentLength != 0 {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+		}
 		if s.visitor != nil && !isAddress(r.Host) {
 			http.Error(w, "the address of the page must have an IP address or localhost", http.StatusMisdirectedRequest)
 			return
@@ -250,7 +255,6 @@ func writeJSON(w http.ResponseWriter, v any) error {
 // session exchanges a one-time token for the token of a session.
 func (s *Server) session(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(writeTimeout))
 	var request struct{ Token string }
 	if s.visitor == nil {
 		s.fail(w, &badRequest{"sessions are only for kubectl candor web: use a token of the cluster"})

@@ -187,7 +187,7 @@ const scales = {
     texts: ['none', '1 to 3 CPUs', '4 to 7', '8 to 15', '16 and more']},
   shared: {value: n => n.sensitive ? n.shared / n.sensitive : 0, text: n => `shared time ${percent(scales.shared.value(n))}`, bounds: [1e-9, .02, .05, .1],
     texts: ['none', 'up to 2 % of the sensitive CPU time', 'up to 5 %', 'up to 10 %', 'more']},
-  throttled: {value: n => model.throttled?.[n.name] ?? -1, text: n => model.throttled?.[n.name] === undefined ? 'throttling unknown' : `throttled in ${percent(model.throttled[n.name])} of the periods`,
+  throttled: {value: n => model.throttled?.get(n.name) ?? -1, text: n => model.throttled?.has(n.name) ? `throttled in ${percent(model.throttled.get(n.name))} of the periods` : 'throttling unknown',
     bounds: [1e-9, .05, .25, .5], texts: ['never, or unknown', 'in up to 5 % of the periods', 'up to 25 %', 'up to 50 %', 'more']},
   age: {value: age, text: n => n.reported ? `last report ${ageText(n)} ago` : 'no report', bounds: [3600, days, 7 * days, 30 * days],
     texts: ['less than an hour', 'up to a day', 'up to a week', 'up to 30 days', 'more']},
@@ -363,7 +363,7 @@ function drawTable() {
     ...[3, 2, 1, 0].map(use => ({title: uses[use][0].toUpperCase() + uses[use].slice(1), cell: by(use), isNumber: true})),
     {title: 'Free whole CPUs', cell: n => n.state === 0 ? number(n.free) : '-', isNumber: true},
     {title: 'Shared time', cell: n => n.state === 0 ? percent(scales.shared.value(n)) : '-', isNumber: true},
-    ...(model.throttled ? [{title: 'Throttled', cell: n => n.name in model.throttled ? percent(model.throttled[n.name]) : '-', isNumber: true}] : []),
+    ...(model.throttled ? [{title: 'Throttled', cell: n => model.throttled.has(n.name) ? percent(model.throttled.get(n.name)) : '-', isNumber: true}] : []),
     {title: 'Last report', cell: n => n.reported ? `${ageText(n)} ago` : '-', isNumber: true}, {title: 'State', cell: n => states[n.state] || 'ready'}];
   $('table').replaceChildren(pagedTable('Nodes', columns, model.shown.filter(matches), tablePage, page => { tablePage = page; }));
 }
@@ -479,7 +479,7 @@ function route() {
 }
 route.isFirst = true;
 async function readThrottling() {
-  await json('api/throttling').then(answer => { model.throttled = answer.nodes; update(); }, error => setState(`No throttling: ${error.message}`, true));
+  await json('api/throttling').then(answer => { model.throttled = new Map(Object.entries(answer.nodes)); update(); }, error => setState(`No throttling: ${error.message}`, true));
   clearTimeout(readThrottling.timer);
   readThrottling.timer = setTimeout(() => { if (view.color === 'throttled') readThrottling(); }, 30000);
 }
