@@ -43,11 +43,11 @@ func (c *Cluster) Text(w io.Writer, o TextOptions) error {
 	return err
 }
 
-func (c *Cluster) shown(most int) []Container {
-	if most == 0 {
+func (c *Cluster) shown(maxRows int) []Container {
+	if maxRows == 0 {
 		return c.Containers
 	}
-	return c.Containers[:min(most, len(c.Containers))]
+	return c.Containers[:min(maxRows, len(c.Containers))]
 }
 
 func containerTable(rows []Container) *texttable.Table {

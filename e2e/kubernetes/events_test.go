@@ -158,8 +158,8 @@ func TestEventsAreLimited(t *testing.T) {
 	})
 	all, writes := p.events(t, namespace), p.eventWrites(t)-before
 	t.Logf("%d pods in %v: %d Events, %d writes", pods, took.Round(time.Second), len(all), writes)
-	if most := 90 + int((took-minute)/time.Second); writes > most || writes < 60 || len(all) > writes || len(all) < 60 {
-		t.Errorf("%d writes and %d Events of pods, want 60 to %d", writes, len(all), most)
+	if maxWrites := 90 + int((took-minute)/time.Second); writes > maxWrites || writes < 60 || len(all) > writes || len(all) < 60 {
+		t.Errorf("%d writes and %d Events of pods, want 60 to %d", writes, len(all), maxWrites)
 	}
 	if !hasEvent(all, events.DowngradedNoLimit, "web-0", "container downgraded/web-0/app is treated as flexible: it has no CPU limit; set a CPU limit") {
 		t.Errorf("no Event of the first pod in %+v", all)
@@ -253,7 +253,7 @@ func TestOnlyTheAgentWritesEvents(t *testing.T) {
 	a, b, far := agentOf(t, p, "node-a"), agentOf(t, p, "node-b"), agentOf(t, p, long)
 	anywhere := tokenOf(t, p, agents, "")
 	path, core := eventsOf("other"), "/api/v1/namespaces/other/events"
-	of := func(name, controller, instance string) []byte {
+	newEvent := func(name, controller, instance string) []byte {
 		return fmt.Appendf(nil, `{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"name":%q,"namespace":"other"},"eventTime":"2026-01-02T03:04:05.000006Z",
 "reportingController":%q,"reportingInstance":%q,"action":"Allocate","reason":"CPUsRefused","note":"a","type":"Warning",
 "regarding":{"apiVersion":"v1","kind":"Pod","namespace":"other","name":"web","uid":"1"}}`, name, controller, instance)
@@ -263,16 +263,16 @@ func TestOnlyTheAgentWritesEvents(t *testing.T) {
 	series := func(name string) []byte {
 		return fmt.Appendf(nil, `{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"name":%q,"namespace":"other"},"series":{"count":2,"lastObservedTime":"2026-01-02T03:05:05.000006Z"}}`, name)
 	}
-	const ours, patch = events.Controller, "?fieldManager=test&force=true"
+	const candorNRI, patch = events.Controller, "?fieldManager=test&force=true"
 	for _, c := range []call{
-		{"agent", a, "POST", path, of("a", ours, "node-a"), http.StatusCreated, ""},
-		{"agent with a long name", far, "POST", path, of("far", ours, long[:128]), http.StatusCreated, ""},
-		{"agent", a, "POST", path, of("b", ours, "node-b"), http.StatusForbidden, "only the agent of node node-b writes its Events of candor.dev/nri, not that of node-a"},
-		{"agent", a, "POST", path, of("c", "example.com/kubelet", "node-a"), http.StatusForbidden, "only the agent of node node-a"},
-		{"agent of no node", anywhere, "POST", path, of("d", ours, "node-a"), http.StatusForbidden, "a node that its token does not name"},
-		{"administrator", adminToken, "POST", path, of("e", ours, "node-a"), http.StatusForbidden, "only the agent of node node-a"},
+		{"agent", a, "POST", path, newEvent("a", candorNRI, "node-a"), http.StatusCreated, ""},
+		{"agent with a long name", far, "POST", path, newEvent("far", candorNRI, long[:128]), http.StatusCreated, ""},
+		{"agent", a, "POST", path, newEvent("b", candorNRI, "node-b"), http.StatusForbidden, "only the agent of node node-b writes its Events of candor.dev/nri, not that of node-a"},
+		{"agent", a, "POST", path, newEvent("c", "example.com/kubelet", "node-a"), http.StatusForbidden, "only the agent of node node-a"},
+		{"agent of no node", anywhere, "POST", path, newEvent("d", candorNRI, "node-a"), http.StatusForbidden, "a node that its token does not name"},
+		{"administrator", adminToken, "POST", path, newEvent("e", candorNRI, "node-a"), http.StatusForbidden, "only the agent of node node-a"},
 		{"administrator", adminToken, "POST", core, old, http.StatusForbidden, "only the agent of node node-a"},
-		{"administrator", adminToken, "POST", path, of("f", "example.com/kubelet", "node-a"), http.StatusCreated, ""},
+		{"administrator", adminToken, "POST", path, newEvent("f", "example.com/kubelet", "node-a"), http.StatusCreated, ""},
 		{"agent", a, "PATCH", path + "/a" + patch, series("a"), http.StatusOK, `"count":2`},
 		{"agent of another", b, "PATCH", path + "/a" + patch, series("a"), http.StatusForbidden, "not that of node-b"},
 		{"agent", a, "PATCH", path + "/f" + patch, series("f"), http.StatusForbidden, "only the agent of node node-a"},
@@ -280,7 +280,7 @@ func TestOnlyTheAgentWritesEvents(t *testing.T) {
 		{"agent", a, "POST", core, old, http.StatusForbidden, "cannot create"},
 		{"agent", a, "GET", path, nil, http.StatusForbidden, "cannot list"},
 		{"agent", a, "GET", path + "/a", nil, http.StatusForbidden, "cannot get"},
-		{"agent", a, "PUT", path + "/a", of("a", ours, "node-a"), http.StatusForbidden, "cannot update"},
+		{"agent", a, "PUT", path + "/a", newEvent("a", candorNRI, "node-a"), http.StatusForbidden, "cannot update"},
 		{"agent", a, "DELETE", path + "/a", nil, http.StatusForbidden, "cannot delete"},
 		{"administrator", adminToken, "DELETE", path + "/a", nil, http.StatusOK, ""},
 		{"administrator", adminToken, "DELETE", path + "/f", nil, http.StatusOK, ""},

@@ -105,8 +105,8 @@ func (b *backlog) enqueue(s *series) (isAccepted bool, dropped int) {
 
 // earn grows the credit by the time since its last growth.
 func (b *backlog) earn(now time.Time) {
-	most := time.Duration(burst-len(b.queue)) * perEvent
-	b.credit = min(b.credit+max(0, now.Sub(b.filled)), most)
+	maxCredit := time.Duration(burst-len(b.queue)) * perEvent
+	b.credit = min(b.credit+max(0, now.Sub(b.filled)), maxCredit)
 	b.filled = now
 }
 

@@ -196,8 +196,8 @@ func (r *Recorder) logRecovery() {
 }
 
 // pause waits until a time has passed, changed receives a signal, or ctx is done.
-func pause(ctx context.Context, most time.Duration, changed <-chan struct{}) {
-	timer := time.NewTimer(most)
+func pause(ctx context.Context, duration time.Duration, changed <-chan struct{}) {
+	timer := time.NewTimer(duration)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

@@ -69,7 +69,7 @@ func Of(name string, s *v1alpha1.NodeCPUStatus) (Node, error) {
 // read sets the CPUs and the numbers of a report.
 func (n *Node) read(s *v1alpha1.NodeCPUStatus) error {
 	var online, usable, exclusive, fractional, shared cpuset.Set
-	for _, of := range []struct {
+	for _, field := range []struct {
 		name, text string
 		set        *cpuset.Set
 	}{
@@ -77,8 +77,8 @@ func (n *Node) read(s *v1alpha1.NodeCPUStatus) error {
 		{"pools.fractional", s.Pools.Fractional, &fractional}, {"pools.shared", s.Pools.Shared, &shared},
 	} {
 		var err error
-		if *of.set, err = cpuset.Parse(of.text); err != nil {
-			return fmt.Errorf("%s: %w", of.name, err)
+		if *field.set, err = cpuset.Parse(field.text); err != nil {
+			return fmt.Errorf("%s: %w", field.name, err)
 		}
 	}
 	switch all := exclusive.Union(fractional).Union(shared); {

@@ -21,20 +21,20 @@ func Sources(setting string, p *Pod, c Container, profiles []Profile, namespace,
 			sources = append(sources, Source{"annotation " + key, value})
 		}
 	}
-	var of []Source
+	var profileSources []Source
 	for i := range profiles {
 		if value := profiles[i].values[setting]; value != "" && profiles[i].appliesTo(p, c) {
-			of = append(of, Source{"CPUProfile " + profiles[i].Name, value})
+			profileSources = append(profileSources, Source{"CPUProfile " + profiles[i].Name, value})
 		}
 	}
 	order := strictness[setting]
-	slices.SortFunc(of, func(a, b Source) int {
+	slices.SortFunc(profileSources, func(a, b Source) int {
 		if by := slices.Index(order, a.Value) - slices.Index(order, b.Value); by != 0 {
 			return by
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
-	sources = append(sources, of...)
+	sources = append(sources, profileSources...)
 	if value := namespace[setting]; value != "" {
 		sources = append(sources, Source{"label " + kube.PodKey(setting) + " of the namespace", value})
 	}

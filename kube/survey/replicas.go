@@ -31,16 +31,16 @@ func (r *Replicas) Total() (total int) {
 }
 
 // Replicas places n replicas of a pod one after the other, each on its best node, and records them in the survey. It does not
-// know rules between the replicas, such as anti-affinity and topology spread constraints. beside are the settings from sources
-// outside of the pod.
-func (s *Survey) Replicas(p *podcpu.Pod, beside podcpu.Context, n int) (*Replicas, error) {
+// know rules between the replicas, such as anti-affinity and topology spread constraints. sources are the settings from
+// outside of the pod: labels and profiles of its namespace.
+func (s *Survey) Replicas(p *podcpu.Pod, sources podcpu.Context, n int) (*Replicas, error) {
 	counts := make([]int, len(s.Nodes))
 	candidates := make([]Candidate, len(s.Nodes))
 	changed := -1 // node with the previous replica; -1: all nodes
 	for i := range n {
 		replica := *p
 		replica.Metadata.UID, replica.Metadata.Name = fmt.Sprintf("planned-%d", i), fmt.Sprintf("%s-%d", p.Metadata.Name, i)
-		asked, err := podcpu.Read(&replica, beside)
+		demand, err := podcpu.Read(&replica, sources)
 		if err != nil {
 			return nil, err
 		}
@@ -48,17 +48,17 @@ func (s *Survey) Replicas(p *podcpu.Pod, beside podcpu.Context, n int) (*Replica
 		best := -1
 		for j := range s.Nodes {
 			if changed < 0 || j == changed {
-				candidates[j] = s.evaluate(&s.Nodes[j], &replica, asked.Pod, requests)
+				candidates[j] = s.evaluate(&s.Nodes[j], &replica, demand.Pod, requests)
 			}
 			if candidates[j].Reason == "" && (best < 0 || candidates[j].rank < candidates[best].rank) {
 				best = j
 			}
 		}
 		if best < 0 {
-			return s.replicas(counts, s.Place(&replica, asked)), nil
+			return s.replicas(counts, s.Place(&replica, demand)), nil
 		}
 		node := &s.Nodes[best]
-		if _, refusal := s.cluster.Reserve(node.Name, asked.Pod, time.Now()); refusal != nil {
+		if _, refusal := s.cluster.Reserve(node.Name, demand.Pod, time.Now()); refusal != nil {
 			return nil, fmt.Errorf("node %s: %w", node.Name, refusal)
 		}
 		node.addPod(&replica)

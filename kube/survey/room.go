@@ -44,18 +44,18 @@ func (s *Survey) Room(n *Node) Room {
 	return r
 }
 
-// Fits returns how many sensitive containers with a limit fit on a node at the same time, at most most. Each is strict, and
+// Fits returns how many sensitive containers with a limit fit on a node at the same time, at most maxCount. Each is strict, and
 // requests its limit. 0 without a report.
-func (s *Survey) Fits(n *Node, limit hybrid.Milli, most int) (count int) {
+func (s *Survey) Fits(n *Node, limit hybrid.Milli, maxCount int) (count int) {
 	node := s.cluster.Node(n.Name)
 	if n.CPUs == nil || node == nil || limit <= 0 {
 		return 0
 	}
 	if pods, isBounded := n.free[podsName]; isBounded {
-		most = min(most, int(max(pods.Value(), 0)))
+		maxCount = min(maxCount, int(max(pods.Value(), 0)))
 	}
 	free := n.free[podcpu.CPU]
-	for count < most && hybrid.Milli(free.MilliValue()) >= hybrid.Milli(count+1)*limit {
+	for count < maxCount && hybrid.Milli(free.MilliValue()) >= hybrid.Milli(count+1)*limit {
 		if _, _, err := node.Place(&hybrid.Request{Class: hybrid.Sensitive, Limit: limit}); err != nil {
 			break
 		}

@@ -88,32 +88,32 @@ var node = board{
 	variables:   []variable{{"instance", "Node", "label_values(candor_cpus, instance)", true}},
 	rows: []row{
 		{"Plugin", []panel{
-			{kind: number, title: "Connected", description: "1 if the plugin and the runtime are connected.", unit: "short", width: 4, queries: []query{{on("candor_connected"), ""}}},
+			{kind: number, title: "Connected", description: "1 if the plugin and the runtime are connected.", unit: "short", width: 4, queries: []query{{ofNode("candor_connected"), ""}}},
 			{kind: number, title: "Wrong views", description: "Sensitive containers that do not see the CPUs of their limits.", unit: "short", width: 4, red: 1,
-				queries: []query{{"sum(" + on("candor_container_view_mismatch") + ") or vector(0)", ""}}},
-			{kind: number, title: "Refused, last hour", unit: "short", width: 4, red: 1, queries: []query{{"sum(increase(" + on("candor_containers_refused_total") + "[1h]))", ""}}},
+				queries: []query{{"sum(" + ofNode("candor_container_view_mismatch") + ") or vector(0)", ""}}},
+			{kind: number, title: "Refused, last hour", unit: "short", width: 4, red: 1, queries: []query{{"sum(increase(" + ofNode("candor_containers_refused_total") + "[1h]))", ""}}},
 			{kind: number, title: "Repaired, last hour", description: "Settings that another program had changed.", unit: "short", width: 4, red: 1,
-				queries: []query{{"increase(" + on("candor_drift_repairs_total") + "[1h])", ""}}},
-			{kind: number, title: "Last operation", unit: "s", width: 4, red: 5400, queries: []query{{"time() - " + on("candor_last_operation_timestamp_seconds"), ""}}},
+				queries: []query{{"increase(" + ofNode("candor_drift_repairs_total") + "[1h])", ""}}},
+			{kind: number, title: "Last operation", unit: "s", width: 4, red: 5400, queries: []query{{"time() - " + ofNode("candor_last_operation_timestamp_seconds"), ""}}},
 			{kind: number, title: "Last report", description: "Time since the API server had the current report; no value without --publish.", unit: "s", width: 4, red: 300,
-				queries: []query{{"time() - (" + on("candor_last_report_timestamp_seconds") + " > 0)", ""}}},
+				queries: []query{{"time() - (" + ofNode("candor_last_report_timestamp_seconds") + " > 0)", ""}}},
 		}},
 		{"CPUs", []panel{
-			{kind: stacked, title: "CPUs by pool", unit: "short", queries: []query{{on("candor_cpus"), "{{pool}}"}}},
+			{kind: stacked, title: "CPUs by pool", unit: "short", queries: []query{{ofNode("candor_cpus"), "{{pool}}"}}},
 			{title: "Allocated CPU time", unit: "short", queries: []query{
-				{on("candor_sensitive_cpu_cores"), "sensitive"}, {on("candor_flexible_cpu_cores"), "flexible"}, {on("candor_usable_cpu_cores"), "usable"}}},
+				{ofNode("candor_sensitive_cpu_cores"), "sensitive"}, {ofNode("candor_flexible_cpu_cores"), "flexible"}, {ofNode("candor_usable_cpu_cores"), "usable"}}},
 			{title: "Shared time", description: "Share of the sensitive containers' CPU time on CPUs in the cpusets of several containers.", unit: "percentunit",
-				queries: []query{{on("candor_shared_cpu_cores") + " / (" + on("candor_sensitive_cpu_cores") + " > 0)", "shared time"}}},
+				queries: []query{{ofNode("candor_shared_cpu_cores") + " / (" + ofNode("candor_sensitive_cpu_cores") + " > 0)", "shared time"}}},
 		}},
 		{"Operations", []panel{
-			{kind: stacked, title: "Containers", unit: "short", queries: []query{{on("candor_containers"), "{{class}} {{state}}"}}},
+			{kind: stacked, title: "Containers", unit: "short", queries: []query{{ofNode("candor_containers"), "{{class}} {{state}}"}}},
 			{title: "Refused and downgraded, per minute", unit: "short", queries: []query{
 				{rateOn("candor_containers_refused_total"), "refused: {{reason}}"}, {rateOn("candor_resizes_refused_total"), "resize refused: {{reason}}"},
 				{rateOn("candor_containers_downgraded_total"), "downgraded: {{reason}}"}}},
 			{title: "Moves, repairs and failures, per minute", unit: "short", queries: []query{
 				{rateOn("candor_fraction_moves_total"), "moves"}, {rateOn("candor_drift_repairs_total"), "repairs"}, {rateOn("candor_apply_failures_total"), "failures"}}},
 			{title: "Duration of operations, 99th percentile", unit: "s", width: 12, queries: []query{
-				{"histogram_quantile(0.99, sum by (le, phase) (rate(" + on("candor_operation_duration_seconds_bucket") + "[$__rate_interval])))", "{{phase}}"}}},
+				{"histogram_quantile(0.99, sum by (le, phase) (rate(" + ofNode("candor_operation_duration_seconds_bucket") + "[$__rate_interval])))", "{{phase}}"}}},
 			{title: "Operations and Events, per minute", unit: "short", width: 12, queries: []query{
 				{`rate(candor_operation_duration_seconds_count{instance="$instance", phase="plan"}[$__rate_interval])` + perMinute, "operations"},
 				{rateOn("candor_events_total"), "Events"}, {rateOn("candor_events_dropped_total"), "dropped Event: {{reason}}"}}},
@@ -147,25 +147,27 @@ var namespace = board{
 	},
 }
 
-// on returns a metric of the selected node.
-func on(metric string) string { return metric + onNode }
+// ofNode returns a metric of the selected node.
+func ofNode(metric string) string { return metric + onNode }
 
 // rateOn returns the rate per minute of a counter of the selected node.
-func rateOn(counter string) string { return "rate(" + on(counter) + "[$__rate_interval])" + perMinute }
+func rateOn(counter string) string {
+	return "rate(" + ofNode(counter) + "[$__rate_interval])" + perMinute
+}
 
 // containerPanels returns the panels of the containers with these labels.
 func containerPanels(labels string) []panel {
-	of := func(expr string) string { return strings.ReplaceAll(expr, "%", labels) }
+	labeled := func(expr string) string { return strings.ReplaceAll(expr, "%", labels) }
 	return []panel{
 		{title: "CPU use against limit", unit: "percentunit", width: 12, queries: []query{
-			{of("rate(candor_container_cpu_seconds_total%[$__rate_interval]) / candor_container_limit_cpu_cores%"), containerName}}},
+			{labeled("rate(candor_container_cpu_seconds_total%[$__rate_interval]) / candor_container_limit_cpu_cores%"), containerName}}},
 		{title: "Throttled periods", description: "Share of the periods in which the quota ran out. A container without a quota counts no periods.", unit: "percentunit", width: 12, queries: []query{
-			{of("rate(candor_container_cfs_throttled_periods_total%[$__rate_interval]) / (rate(candor_container_cfs_periods_total%[$__rate_interval]) > 0)"), containerName}}},
+			{labeled("rate(candor_container_cfs_throttled_periods_total%[$__rate_interval]) / (rate(candor_container_cfs_periods_total%[$__rate_interval]) > 0)"), containerName}}},
 		{title: "Throttled time", description: "Seconds per second, summed over CPUs.", unit: "short", width: 12, queries: []query{
-			{of("rate(candor_container_cfs_throttled_seconds_total%[$__rate_interval])"), containerName}}},
-		{kind: list, title: "CPUs of containers", unit: "short", width: 12, queries: []query{{of("candor_container_cpus%"), ""}}},
-		{kind: list, title: "Limits of containers", unit: "short", width: 12, queries: []query{{of("candor_container_limit_cpu_cores%"), ""}}},
+			{labeled("rate(candor_container_cfs_throttled_seconds_total%[$__rate_interval])"), containerName}}},
+		{kind: list, title: "CPUs of containers", unit: "short", width: 12, queries: []query{{labeled("candor_container_cpus%"), ""}}},
+		{kind: list, title: "Limits of containers", unit: "short", width: 12, queries: []query{{labeled("candor_container_limit_cpu_cores%"), ""}}},
 		{kind: list, title: "Wrong views", description: "1 if a sensitive container does not see the CPUs of its limit.", unit: "short", width: 12,
-			queries: []query{{of("candor_container_view_mismatch%"), ""}}},
+			queries: []query{{labeled("candor_container_view_mismatch%"), ""}}},
 	}
 }

@@ -252,11 +252,11 @@ func (d *diagnosis) write(out io.Writer, width int) error {
 
 // nodes returns the names of the first nodes, and the number of all.
 func (f *finding) nodes() string {
-	const most = 3
-	if len(f.Nodes) <= most {
+	const maxNames = 3
+	if len(f.Nodes) <= maxNames {
 		return strings.Join(f.Nodes, ",")
 	}
-	return fmt.Sprintf("%d: %s,…", len(f.Nodes), strings.Join(f.Nodes[:most-1], ","))
+	return fmt.Sprintf("%d: %s,…", len(f.Nodes), strings.Join(f.Nodes[:maxNames-1], ","))
 }
 
 // summary returns the numbers of findings by status.

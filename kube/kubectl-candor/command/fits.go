@@ -51,7 +51,7 @@ func newFitsCommand(a *access) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		beside, err := survey.ReadSources(ctx, c, pod.Metadata.Namespace)
+		sources, err := survey.ReadSources(ctx, c, pod.Metadata.Namespace)
 		if err != nil {
 			return err
 		}
@@ -59,12 +59,12 @@ func newFitsCommand(a *access) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r, err := s.Replicas(pod, beside.Context, *replicas)
+		r, err := s.Replicas(pod, sources.Context, *replicas)
 		if err != nil {
 			return badInput("-f %s: %w", *file, err)
 		}
 		unread := append(survey.ReadIgnored(ctx, c, pod), s.Unseen()...)
-		f := newFit(pod, r, *replicas, beside.Notes, unread)
+		f := newFit(pod, r, *replicas, sources.Notes, unread)
 		if output.value == "json" {
 			err = jsonout.Write(cmd.OutOrStdout(), f)
 		} else {

@@ -17,7 +17,7 @@ import (
 // A choice is the value of a flag that accepts some words.
 type choice struct {
 	value string
-	of    []string
+	words []string
 }
 
 func (c *choice) String() string { return c.value }
@@ -25,8 +25,8 @@ func (c *choice) Type() string   { return "word" }
 
 // Set accepts one of the words.
 func (c *choice) Set(text string) error {
-	if !slices.Contains(c.of, text) {
-		return fmt.Errorf("must be one of %s", strings.Join(c.of, ", "))
+	if !slices.Contains(c.words, text) {
+		return fmt.Errorf("must be one of %s", strings.Join(c.words, ", "))
 	}
 	c.value = text
 	return nil

@@ -49,21 +49,21 @@ func newPlanCommand(a *access) *cobra.Command {
 		if pod.Spec.NodeName != "" && f.pod != "" {
 			return badInput("pod %s: is on node %s: must be a pending pod; kubectl candor why shows its CPUs", f.pod, pod.Spec.NodeName)
 		}
-		asked, answer, err := place(cmd.Context(), c, pod)
+		demand, answer, err := place(cmd.Context(), c, pod)
 		if err != nil {
 			return err
 		}
 		if output.value == "json" {
 			return writeAnswerJSON(cmd.OutOrStdout(), pod, answer)
 		}
-		return writeAnswer(cmd.OutOrStdout(), tableWidth(output), pod, asked, answer)
+		return writeAnswer(cmd.OutOrStdout(), tableWidth(output), pod, demand, answer)
 	}
 	return cmd
 }
 
 // place dry-runs a pod on all nodes.
 func place(ctx context.Context, c *cluster, pod *podcpu.Pod) (*podcpu.Demand, *survey.Result, error) {
-	asked, err := survey.ReadDemand(ctx, c, pod)
+	demand, err := survey.ReadDemand(ctx, c, pod)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -71,16 +71,16 @@ func place(ctx context.Context, c *cluster, pod *podcpu.Pod) (*podcpu.Demand, *s
 	if err != nil {
 		return nil, nil, err
 	}
-	answer := s.Place(pod, asked.Demand)
-	answer.Notes = asked.Notes
-	answer.Unread = slices.Concat(asked.Unread, s.Unseen())
-	return asked.Demand, answer, nil
+	answer := s.Place(pod, demand.Demand)
+	answer.Notes = demand.Notes
+	answer.Unread = slices.Concat(demand.Unread, s.Unseen())
+	return demand.Demand, answer, nil
 }
 
 // writeAnswer writes the candidate nodes of a pod as a table. width is the width of the terminal; 0: unlimited.
-func writeAnswer(out io.Writer, width int, p *podcpu.Pod, asked *podcpu.Demand, a *survey.Result) error {
+func writeAnswer(out io.Writer, width int, p *podcpu.Pod, demand *podcpu.Demand, a *survey.Result) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "Pod %s/%s: %s\n\n", cpumap.Clean(p.Metadata.Namespace), cpumap.Clean(p.Metadata.Name), askedWords(asked))
+	fmt.Fprintf(&text, "Pod %s/%s: %s\n\n", cpumap.Clean(p.Metadata.Namespace), cpumap.Clean(p.Metadata.Name), demandWords(demand))
 	_ = candidateTable(a).Write(&text, width) // a write to memory cannot fail
 	fmt.Fprintln(&text)
 	text.WriteString(outcome(a) + "\n")
@@ -109,22 +109,22 @@ func outcome(a *survey.Result) string {
 	if best == nil {
 		return "It waits: " + cpumap.Clean(a.Refusal())
 	}
-	alike := 0
+	ties := 0
 	for i := range a.Candidates {
 		if a.Candidates[i].Place == 1 {
-			alike++
+			ties++
 		}
 	}
-	if alike > 1 {
-		return fmt.Sprintf("It goes to one of the %d nodes of place 1.", alike)
+	if ties > 1 {
+		return fmt.Sprintf("It goes to one of the %d nodes of place 1.", ties)
 	}
 	return fmt.Sprintf("It goes to node %s.", cpumap.Clean(best.Node))
 }
 
-// askedWords describes the demand of the pod.
-func askedWords(asked *podcpu.Demand) string {
+// demandWords describes the demand of the pod.
+func demandWords(demand *podcpu.Demand) string {
 	var words []string
-	for _, r := range asked.Lasting() {
+	for _, r := range demand.Lasting() {
 		_, name, _ := strings.Cut(r.ID, "/")
 		what := fmt.Sprintf("%s %s, limit %s", cpumap.Clean(name), r.Class, limit(r.Limit))
 		if r.Class == hybrid.Flexible {

@@ -56,13 +56,13 @@ func (f *podFlags) describe(cmd *cobra.Command, args []string) (*podcpu.Pod, err
 	if len(args) > 1 {
 		return nil, badInput("%d arguments: must be at most 1, the POD", len(args))
 	}
-	given := len(args)
+	count := len(args)
 	for _, name := range []string{"filename", "cpu"} {
 		if cmd.Flags().Changed(name) {
-			given++
+			count++
 		}
 	}
-	if given != 1 || f.file == "" && len(args) == 0 && f.cpu == 0 { // an empty value can be an unset variable of a script
+	if count != 1 || f.file == "" && len(args) == 0 && f.cpu == 0 { // an empty value can be an unset variable of a script
 		return nil, badInput("must have one of POD, -f FILE and --cpu CPU")
 	}
 	if f.cpu == 0 {

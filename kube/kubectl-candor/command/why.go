@@ -95,7 +95,7 @@ func explain(ctx context.Context, a *access, c *cluster, name string) (*explanat
 	if err != nil {
 		return nil, err
 	}
-	beside, err := survey.ReadSources(ctx, c, p.Metadata.Namespace)
+	sources, err := survey.ReadSources(ctx, c, p.Metadata.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -105,15 +105,15 @@ func explain(ctx context.Context, a *access, c *cluster, name string) (*explanat
 	}
 	e := &explanation{
 		Namespace: p.Metadata.Namespace, Pod: p.Metadata.Name, Phase: p.Status.Phase, Node: p.Spec.NodeName, Scheduler: facts.Spec.SchedulerName,
-		Containers: []containerWhy{}, Notes: append([]string{}, beside.Notes...), Unread: []string{},
+		Containers: []containerWhy{}, Notes: append([]string{}, sources.Notes...), Unread: []string{},
 	}
-	asked, err := podcpu.Read(p, beside.Context)
+	demand, err := podcpu.Read(p, sources.Context)
 	if err != nil {
 		e.Notes = append(e.Notes, err.Error()) // an invalid annotation is the reason why a pod waits
 		return e, nil
 	}
-	e.Notes = append(e.Notes, asked.Conflicts...)
-	e.Containers = e.explainContainers(p, beside.Context, s)
+	e.Notes = append(e.Notes, demand.Conflicts...)
+	e.Containers = e.explainContainers(p, sources.Context, s)
 	if p.Spec.NodeName != "" || p.HasEnded() {
 		return e, nil
 	}
@@ -122,7 +122,7 @@ func explain(ctx context.Context, a *access, c *cluster, name string) (*explanat
 			e.Message = condition.Message
 		}
 	}
-	e.answer = s.Place(p, asked)
+	e.answer = s.Place(p, demand)
 	e.Nodes = new(append([]survey.Candidate{}, e.answer.Candidates...))
 	if e.answer.Best() == nil {
 		e.Refusal = e.answer.Refusal()
@@ -149,7 +149,7 @@ func readExplained(ctx context.Context, a *access, c *cluster, name string) (*po
 }
 
 // explainContainers explains each container of a pod, in start order.
-func (e *explanation) explainContainers(p *podcpu.Pod, beside podcpu.Context, s *survey.Survey) []containerWhy {
+func (e *explanation) explainContainers(p *podcpu.Pod, sources podcpu.Context, s *survey.Survey) []containerWhy {
 	all := []containerWhy{}
 	node, err := s.Node(p.Spec.NodeName)
 	if p.Spec.NodeName != "" && err != nil {
@@ -162,7 +162,7 @@ func (e *explanation) explainContainers(p *podcpu.Pod, beside podcpu.Context, s 
 			c := &list[i]
 			w := containerWhy{Name: c.Name, Limit: c.Resources.Limits.MilliCPU()}
 			w.Sources = profile.Sources("class", &profile.Pod{Annotations: p.Metadata.Annotations, Labels: p.Metadata.Labels},
-				profile.Container{Name: c.Name, Image: c.Image}, beside.Profiles, beside.Namespace, profile.Values{"class": hybrid.Flexible.String()})
+				profile.Container{Name: c.Name, Image: c.Image}, sources.Profiles, sources.Namespace, profile.Values{"class": hybrid.Flexible.String()})
 			w.Asked = w.Sources[0].Value
 			if w.Asked == hybrid.Sensitive.String() {
 				w.WhyFlexible = flexibleReasons[p.WhyFlexible(c.Name)]

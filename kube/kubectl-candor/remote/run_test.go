@@ -197,9 +197,9 @@ func TestMany(t *testing.T) {
 		nodes = append(nodes, Node{Name: name})
 		agents[name] = Agent{Container: Container{"candor-system", name, agentContainer}, Node: name}
 	}
-	most := 0
+	maxAnswered := 0
 	job := testJob()
-	job.Progress = func(answered int) { most = max(most, answered) }
+	job.Progress = func(answered int) { maxAnswered = max(maxAnswered, answered) }
 	started := time.Now()
 	answers, err := k.Run(t.Context(), nodes, agents, job)
 	hung := 0
@@ -208,8 +208,8 @@ func TestMany(t *testing.T) {
 			hung++
 		}
 	}
-	if took := time.Since(started); err != nil || hung != 10 || most != 1000 || took > 5*time.Second {
-		t.Errorf("%v, %d without answer, %d answered after %v; want 10 of 1000", err, hung, most, took)
+	if took := time.Since(started); err != nil || hung != 10 || maxAnswered != 1000 || took > 5*time.Second {
+		t.Errorf("%v, %d without answer, %d answered after %v; want 10 of 1000", err, hung, maxAnswered, took)
 	}
 }
 
@@ -222,10 +222,10 @@ func TestDeleteEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ours := map[string]string{managerLabel: manager, runLabel: "x"}
-	add("ended", corev1.PodSucceeded, time.Second, ours)
-	add("late", corev1.PodPending, time.Hour, ours)
-	add("young", corev1.PodRunning, time.Second, ours)
+	labels := map[string]string{managerLabel: manager, runLabel: "x"}
+	add("ended", corev1.PodSucceeded, time.Second, labels)
+	add("late", corev1.PodPending, time.Hour, labels)
+	add("young", corev1.PodRunning, time.Second, labels)
 	add("other", corev1.PodSucceeded, time.Hour, nil)
 	deleted, err := k.DeleteEnded(t.Context(), "tools")
 	list, listErr := k.client.CoreV1().Pods("tools").List(t.Context(), metav1.ListOptions{})

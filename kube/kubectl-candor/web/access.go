@@ -119,7 +119,7 @@ type reviewer struct {
 	// review returns the user of a token, or nil if the token is invalid.
 	review func(ctx context.Context, token string) (*authenticationv1.UserInfo, error)
 	// allow reports whether a user has a right.
-	allow func(ctx context.Context, user *authenticationv1.UserInfo, of right) (bool, error)
+	allow func(ctx context.Context, user *authenticationv1.UserInfo, wanted right) (bool, error)
 
 	slots   chan struct{} // bounds the reviews at the same time, since clients can send any number of invalid tokens
 	mu      sync.Mutex
@@ -134,8 +134,8 @@ const (
 )
 
 type reviewKey struct {
-	token [sha256.Size]byte // hash of the token
-	of    right
+	token  [sha256.Size]byte // hash of the token
+	wanted right
 }
 
 type reviewResult struct {
@@ -155,14 +155,14 @@ func newReviewer(client kubernetes.Interface) *reviewer {
 			}
 			return &r.Status.User, nil
 		},
-		allow: func(ctx context.Context, user *authenticationv1.UserInfo, of right) (bool, error) {
+		allow: func(ctx context.Context, user *authenticationv1.UserInfo, wanted right) (bool, error) {
 			extra := map[string]authorizationv1.ExtraValue{}
 			for key, values := range user.Extra {
 				extra[key] = authorizationv1.ExtraValue(values)
 			}
 			r, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 				User: user.Username, Groups: user.Groups, UID: user.UID, Extra: extra,
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Group: of.group, Resource: of.resource},
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Group: wanted.group, Resource: wanted.resource},
 			}}, metav1.CreateOptions{})
 			return err == nil && r.Status.Allowed && !r.Status.Denied, err
 		},
@@ -174,13 +174,13 @@ func (v *reviewer) check(ctx context.Context, token string, rights ...right) err
 		return errLogin
 	}
 	hash := sha256.Sum256([]byte(token))
-	for _, of := range rights {
-		key := reviewKey{hash, of}
+	for _, wanted := range rights {
+		key := reviewKey{hash, wanted}
 		v.mu.Lock()
 		known, isKnown := v.results[key]
 		v.mu.Unlock()
 		if !isKnown || time.Since(known.at) >= reviewAge {
-			err := v.ask(ctx, token, of)
+			err := v.ask(ctx, token, wanted)
 			if err != nil && !errors.Is(err, errLogin) && !errors.Is(err, errForbidden) {
 				return err // the API server did not answer: the next request asks again
 			}
@@ -195,7 +195,7 @@ func (v *reviewer) check(ctx context.Context, token string, rights ...right) err
 }
 
 // ask asks the API server for a right of the user of a token.
-func (v *reviewer) ask(ctx context.Context, token string, of right) error {
+func (v *reviewer) ask(ctx context.Context, token string, wanted right) error {
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
 	select {
@@ -211,12 +211,12 @@ func (v *reviewer) ask(ctx context.Context, token string, of right) error {
 	case user == nil:
 		return errLogin
 	}
-	isAllowed, err := v.allow(ctx, user, of)
+	isAllowed, err := v.allow(ctx, user, wanted)
 	switch {
 	case err != nil:
 		return fmt.Errorf("SubjectAccessReview: %w", err)
 	case !isAllowed:
-		return fmt.Errorf("%w: user %.200q cannot list %s; the ClusterRole candor-view has this right", errForbidden, user.Username, of.resource)
+		return fmt.Errorf("%w: user %.200q cannot list %s; the ClusterRole candor-view has this right", errForbidden, user.Username, wanted.resource)
 	}
 	return nil
 }

@@ -31,8 +31,8 @@ func TestReviews(t *testing.T) {
 			}
 			return &authenticationv1.UserInfo{Username: "ann"}, nil
 		}
-		v.allow = func(_ context.Context, _ *authenticationv1.UserInfo, of right) (bool, error) {
-			return of == listReports, nil
+		v.allow = func(_ context.Context, _ *authenticationv1.UserInfo, wanted right) (bool, error) {
+			return wanted == listReports, nil
 		}
 		check := func(token string, rights ...right) error { return v.check(t.Context(), token, rights...) }
 		for range 3 {
@@ -67,15 +67,15 @@ func TestReviews(t *testing.T) {
 func TestManyTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newReviewer(nil)
-		var running, most atomic.Int32
+		var running, maxRunning atomic.Int32
 		v.review = func(context.Context, string) (*authenticationv1.UserInfo, error) {
-			most.Store(max(most.Load(), running.Add(1)))
+			maxRunning.Store(max(maxRunning.Load(), running.Add(1)))
 			time.Sleep(time.Millisecond)
 			running.Add(-1)
 			return nil, nil
 		}
 		for i := range maxResults + 10 {
-			v.remember(reviewKey{of: right{resource: string(rune(i))}}, reviewResult{at: time.Now()})
+			v.remember(reviewKey{wanted: right{resource: string(rune(i))}}, reviewResult{at: time.Now()})
 		}
 		if n := len(v.results); n > maxResults {
 			t.Errorf("%d results, want at most %d", n, maxResults)
@@ -85,8 +85,8 @@ func TestManyTokens(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if most.Load() > maxReviews {
-			t.Errorf("%d reviews at the same time, want at most %d", most.Load(), maxReviews)
+		if maxRunning.Load() > maxReviews {
+			t.Errorf("%d reviews at the same time, want at most %d", maxRunning.Load(), maxReviews)
 		}
 	})
 }
@@ -123,11 +123,11 @@ func TestReviewCalls(t *testing.T) {
 	config.ContentType = "application/json"
 	v := newReviewer(kubernetes.NewForConfigOrDie(config))
 	for _, c := range []struct {
-		token string
-		of    right
-		want  error
+		token  string
+		wanted right
+		want   error
 	}{{"good", listReports, nil}, {"good", listPods, errForbidden}, {"bad", listReports, errLogin}} {
-		if err := v.check(t.Context(), c.token, c.of); !errors.Is(err, c.want) {
+		if err := v.check(t.Context(), c.token, c.wanted); !errors.Is(err, c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -152,15 +152,15 @@ func TestBearer(t *testing.T) {
 // TestRightsOfData: each path needs the right to list reports; the paths with names of pods need more rights.
 func TestRightsOfData(t *testing.T) {
 	s := newTestServer(t, nil, reportOf(t, "a"))
-	asked := &rightsAsked{}
-	s.access = asked
+	recorded := &rightsAsked{}
+	s.access = recorded
 	for path, want := range map[string]string{
 		"/api/info": "nodecpus", "/api/map": "nodecpus", "/api/events": "nodecpus", "/api/throttling": "nodecpus", "/api/node?name=a": "nodecpus",
 		"/api/pods?q=a": "nodecpus pods", "/api/pod?namespace=a&name=b": "nodecpus pods nodes",
 	} {
-		asked.first = nil
+		recorded.first = nil
 		s.request("GET", path, "t", "")
-		if got := strings.Join(asked.first, " "); got != want {
+		if got := strings.Join(recorded.first, " "); got != want {
 			t.Errorf("%s: asks for %q, want %q", path, got, want)
 		}
 	}
@@ -173,8 +173,8 @@ func (a *rightsAsked) check(_ context.Context, _ string, rights ...right) error 
 	if a.first != nil {
 		return nil
 	}
-	for _, of := range rights {
-		a.first = append(a.first, of.resource)
+	for _, wanted := range rights {
+		a.first = append(a.first, wanted.resource)
 	}
 	return nil
 }

@@ -124,8 +124,8 @@ var emptySet cpuset.Set
 type onlyReports struct{}
 
 func (onlyReports) check(_ context.Context, _ string, rights ...right) error {
-	for _, of := range rights {
-		if of != listReports {
+	for _, wanted := range rights {
+		if wanted != listReports {
 			return errForbidden
 		}
 	}
@@ -156,16 +156,16 @@ func newListWatch(t testing.TB, objects map[string]any, reports ...*v1alpha1.Nod
 	l := &listWatch{reports: reports, changes: make(chan *v1alpha1.NodeCPU, 100)}
 	ended := make(chan struct{})
 	l.Server = apitest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		of, isObject := objects[r.URL.Path]
+		found, isObject := objects[r.URL.Path]
 		if r.URL.Path == "/apis/candor.dev/v1alpha1/nodecpus" {
 			l.serve(w, r.URL.Query(), ended)
 			return
 		}
 		if !isObject {
 			w.WriteHeader(http.StatusNotFound)
-			of = object{"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": r.URL.Path + " not found"}
+			found = object{"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": r.URL.Path + " not found"}
 		}
-		_ = json.NewEncoder(w).Encode(of) // the test fails if the answer is missing
+		_ = json.NewEncoder(w).Encode(found) // the test fails if the answer is missing
 	})
 	t.Cleanup(func() { close(ended) }) // before the server is closed, which waits for the watches
 	return l
@@ -191,8 +191,8 @@ func (l *listWatch) serve(w http.ResponseWriter, query url.Values, ended <-chan 
 		_ = json.NewEncoder(w).Encode(object{"kind": "NodeCPUList", "apiVersion": "candor.dev/v1alpha1", "metadata": object{"resourceVersion": "1"}, "items": append(items, withKinds(reports)...)})
 		return
 	}
-	send := func(kind string, of any) {
-		_ = json.NewEncoder(w).Encode(object{"type": kind, "object": of})
+	send := func(kind string, value any) {
+		_ = json.NewEncoder(w).Encode(object{"type": kind, "object": value})
 		w.(http.Flusher).Flush()
 	}
 	if query.Get("sendInitialEvents") == "true" {

@@ -68,17 +68,17 @@ func explainPod(ctx context.Context, r apiserver.Reader, namespace, name string)
 		return nil, err
 	}
 	a.Notes = append(a.Notes, sources.Notes...)
-	asked, err := podcpu.Read(p, sources.Context)
+	demand, err := podcpu.Read(p, sources.Context)
 	if err != nil {
 		a.Notes = append(a.Notes, err.Error()) // an invalid annotation is the reason why the pod waits
 		return a, nil
 	}
-	a.Notes = append(a.Notes, asked.Conflicts...)
+	a.Notes = append(a.Notes, demand.Conflicts...)
 	s, err := survey.Read(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	result := s.Place(p, asked)
+	result := s.Place(p, demand)
 	a.Nodes = append(a.Nodes, result.Candidates...)
 	if result.Best() == nil {
 		a.Refusal = result.Refusal()
