@@ -6,14 +6,15 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 )
 
-// The templates of the pages.
-var (
-	//go:embed *.html
-	pageTexts     embed.FS
-	pageTemplates = template.Must(template.ParseFS(pageTexts, "*.html"))
-)
+//go:embed *.html
+var pageTexts embed.FS
+
+// pageTemplates returns the templates of the pages. They are parsed at the first call, so that the agent needs no memory for
+// them.
+var pageTemplates = sync.OnceValue(func() *template.Template { return template.Must(template.ParseFS(pageTexts, "*.html")) })
 
 // HTML writes a self-contained page with the tables, the pictures and every run.
 func (r Report) HTML(w io.Writer) error {
@@ -36,7 +37,7 @@ func (r Report) HTML(w io.Writer) error {
 		}
 		data.Metrics = append(data.Metrics, metric{r.table(m), figure})
 	}
-	return pageTemplates.ExecuteTemplate(w, "page.html", data)
+	return pageTemplates().ExecuteTemplate(w, "page.html", data)
 }
 
 // HTML writes a self-contained page with the tables, the pictures and every run.
@@ -59,7 +60,7 @@ func (r Isolation) HTML(w io.Writer) error {
 		}
 		data.Applications = append(data.Applications, application{a.Name, strings.Join(a.Command, " "), figure})
 	}
-	return pageTemplates.ExecuteTemplate(w, "isolation.html", data)
+	return pageTemplates().ExecuteTemplate(w, "isolation.html", data)
 }
 
 // Doing returns the names of a run's application, case and stressor, for the page.

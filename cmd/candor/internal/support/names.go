@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/candor-project/candor/cmd/candor/internal/doctor"
@@ -37,9 +38,10 @@ var common = wordSet(`candor candor.slice system.slice user.slice machine.slice 
 	dev etc home lib opt proc run root srv sys tmp usr var bin sbin local fs cgroup self unified cpu cpuset cpu,cpuacct
 	containerd config.toml conf.d crio crio.conf crio.conf.d kubelet config.yaml nri nri.sock nri.yaml host.json state.json containerd.service`)
 
-// vocabulary contains the words of candor's own texts, and of the errors of the kernel and of Go's standard library, in lower case. No
-// other word remains in a sentence of an anonymized archive.
-var vocabulary = newVocabulary()
+// vocabulary contains the words of candor's own texts, and of the errors of the kernel and of Go's standard library, in lower
+// case. No other word remains in a sentence of an anonymized archive. It is built at the first use, so that the agent needs no
+// memory for it.
+var vocabulary = sync.OnceValue(newVocabulary)
 
 //go:embed words.txt
 var words string
@@ -97,7 +99,7 @@ func (n *names) value(key string, v any) any {
 		out := make(map[string]any, len(v))
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			name := k
-			if key == "namespaces" || !vocabulary[strings.ToLower(k)] { // the name of a namespace, or an unknown field
+			if key == "namespaces" || !vocabulary()[strings.ToLower(k)] { // the name of a namespace, or an unknown field
 				name = n.alias(k)
 			}
 			out[name] = n.value(k, v[k])
@@ -134,18 +136,24 @@ func withoutCommand(method string) string {
 
 const punctuation = ".:@"
 
+// pattern returns a function that compiles a regular expression at its first call, so that the agent needs no memory for it. The
+// repetitions in plain need the most.
+func pattern(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
 var (
-	quoted = regexp.MustCompile(`"[^"]*"`)
-	word   = regexp.MustCompile(`[\p{L}\p{M}\p{N}_.:@-]+`)
+	quoted = pattern(`"[^"]*"`)
+	word   = pattern(`[\p{L}\p{M}\p{N}_.:@-]+`)
 	// plain matches amounts, versions and lists of CPUs. A number has at most 8 digits: longer numbers can be account numbers.
-	plain = regexp.MustCompile(`^v?[0-9]{1,8}(\.[0-9]{1,8}){0,2}(ns|µs|us|ms|s|m|h|%)?$|^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?){0,200}$|` +
+	plain = pattern(`^v?[0-9]{1,8}(\.[0-9]{1,8}){0,2}(ns|µs|us|ms|s|m|h|%)?$|^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?){0,200}$|` +
 		`^[0-9]{1,2}\.[0-9]{1,3}\.[0-9]{1,4}-[0-9]{1,4}(-amd64|-arm64|-generic)$`)
 	// release matches a version with a suffix, such as that of a kernel.
-	release = regexp.MustCompile(`^(v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}-)(.+)$`)
+	release = pattern(`^(v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}-)(.+)$`)
 	// address matches words with addresses of the protocols IP version 4 and 6 and Ethernet.
-	address = regexp.MustCompile(`[0-9]+(\.[0-9]+){3}|^[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*$`)
+	address = pattern(`[0-9]+(\.[0-9]+){3}|^[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*$`)
 	// instant matches a time of slog's handlers (RFC 3339).
-	instant = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,18}(Z|[+-][0-9]{2}:[0-9]{2})$`)
+	instant = pattern(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,18}(Z|[+-][0-9]{2}:[0-9]{2})$`)
 )
 
 // text replaces all quoted texts in a sentence, and all words that are known names or are not in the vocabulary.
@@ -153,8 +161,8 @@ func (n *names) text(sentence string) string {
 	if !n.isOn {
 		return sentence
 	}
-	sentence = quoted.ReplaceAllStringFunc(sentence, func(q string) string { return `"` + n.quoted(strings.Trim(q, `"`)) + `"` })
-	return word.ReplaceAllStringFunc(sentence, n.word)
+	sentence = quoted().ReplaceAllStringFunc(sentence, func(q string) string { return `"` + n.quoted(strings.Trim(q, `"`)) + `"` })
+	return word().ReplaceAllStringFunc(sentence, n.word)
 }
 
 // quoted replaces a quoted text. A path retains its common elements.
@@ -171,15 +179,15 @@ func (n *names) word(text string) string {
 	switch {
 	case n.of[text] != "":
 		return n.of[text]
-	case address.MatchString(text):
+	case address().MatchString(text):
 		return n.alias(text)
 	case core != text && core != "":
 		i := strings.Index(text, core)
 		return text[:i] + n.word(core) + text[i+len(core):]
-	case core == "", vocabulary[strings.ToLower(text)], plain.MatchString(text), n.isAlias(text):
+	case core == "", vocabulary()[strings.ToLower(text)], plain().MatchString(text), n.isAlias(text):
 		return text
 	}
-	if match := release.FindStringSubmatch(text); match != nil {
+	if match := release().FindStringSubmatch(text); match != nil {
 		return match[1] + n.word(match[2])
 	}
 	if i := strings.LastIndexAny(text, punctuation); i >= 0 {
@@ -189,11 +197,11 @@ func (n *names) word(text string) string {
 }
 
 // aliasForm matches replacements of names.
-var aliasForm = regexp.MustCompile(`^name-([0-9]{1,9})$`)
+var aliasForm = pattern(`^name-([0-9]{1,9})$`)
 
 // isAlias reports whether a text is a replacement that this archive already uses.
 func (n *names) isAlias(text string) bool {
-	match := aliasForm.FindStringSubmatch(text)
+	match := aliasForm().FindStringSubmatch(text)
 	if match == nil {
 		return false
 	}
@@ -236,7 +244,7 @@ func (n *names) log(text []byte) []byte {
 	var out bytes.Buffer
 	for _, line := range lines { // after the first loop, the names of all lines are known
 		for i, a := range line {
-			if !named[a.key] && !plain.MatchString(a.value) && !instant.MatchString(a.value) {
+			if !named[a.key] && !plain().MatchString(a.value) && !instant().MatchString(a.value) {
 				a.value = n.text(a.value)
 			}
 			if i > 0 {

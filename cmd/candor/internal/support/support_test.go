@@ -309,7 +309,7 @@ func TestDoctorTexts(t *testing.T) {
 	anonymized := n.doctor(&r)
 	var all, replaced int
 	for i := range r.Checks {
-		all += len(word.FindAllString(r.Checks[i].Found+" "+r.Checks[i].Next, -1))
+		all += len(word().FindAllString(r.Checks[i].Found+" "+r.Checks[i].Next, -1))
 		replaced += strings.Count(anonymized.Checks[i].Found+" "+anonymized.Checks[i].Next, "name-")
 	}
 	if replaced > all/20 {

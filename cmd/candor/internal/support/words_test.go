@@ -59,7 +59,7 @@ func addWords(found map[string]bool, literal string) {
 	if err != nil {
 		return
 	}
-	for _, w := range word.FindAllString(text, -1) {
+	for _, w := range word().FindAllString(text, -1) {
 		if w = strings.ToLower(strings.Trim(w, punctuation+"-_")); usual.MatchString(w) && !numbered.MatchString(w) {
 			found[w] = true
 		}
@@ -74,7 +74,7 @@ func TestWords(t *testing.T) {
 	}
 	var missing []string
 	for _, w := range found {
-		if !vocabulary[w] {
+		if !vocabulary()[w] {
 			missing = append(missing, w)
 		}
 	}
