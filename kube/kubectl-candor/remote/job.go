@@ -47,7 +47,7 @@ const atOnce = 20
 // another job.Timeout. If ctx ends, the answers that are missing have its error. The error of Run is about all nodes: it cannot
 // create pods.
 func (c *Cluster) Run(ctx context.Context, nodes []Node, agents map[string]Agent, job *Job) ([]Answer, error) {
-	r := &running{cluster: c, job: job, slots: make(chan struct{}, atOnce), answers: map[string]*Answer{}}
+	r := &jobRun{cluster: c, job: job, slots: make(chan struct{}, atOnce), answers: map[string]*Answer{}}
 	var wait sync.WaitGroup
 	var bare []string // nodes without an agent
 	for _, n := range nodes {
@@ -83,8 +83,8 @@ func (c *Cluster) Run(ctx context.Context, nodes []Node, agents map[string]Agent
 	return all, nil
 }
 
-// A running holds the answers of a job that runs.
-type running struct {
+// A jobRun holds the answers of a job that runs.
+type jobRun struct {
 	cluster *Cluster
 	job     *Job
 	slots   chan struct{} // a value for each read in progress
@@ -94,7 +94,7 @@ type running struct {
 }
 
 // answer stores the answer of a node. Only the first answer of a node counts.
-func (r *running) answer(a Answer) {
+func (r *jobRun) answer(a Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.answers[a.Node] != nil {
@@ -110,14 +110,14 @@ func (r *running) answer(a Answer) {
 	}
 }
 
-func (r *running) hasAnswer(node string) bool {
+func (r *jobRun) hasAnswer(node string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.answers[node] != nil
 }
 
 // ask runs candor in the container of an agent.
-func (r *running) ask(ctx context.Context, agent *Agent) {
+func (r *jobRun) ask(ctx context.Context, agent *Agent) {
 	command := append([]string{program}, r.job.Args...)
 	if r.job.NeedsStateDir && agent.StateDir != "" {
 		command = append(command, "--state-dir", agent.StateDir)
@@ -128,7 +128,7 @@ func (r *running) ask(ctx context.Context, agent *Agent) {
 }
 
 // read stores the output of a container as the answer of a node. It waits until less than atOnce reads are in progress.
-func (r *running) read(ctx context.Context, node string, at Container, output func(context.Context) ([]byte, error)) {
+func (r *jobRun) read(ctx context.Context, node string, at Container, output func(context.Context) ([]byte, error)) {
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()

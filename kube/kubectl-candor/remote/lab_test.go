@@ -86,8 +86,8 @@ func (l *lab) addNodes(t *testing.T, names ...string) {
 	}
 }
 
-// left returns the number of pods in the namespace of the pods.
-func (l *lab) left(t *testing.T) int {
+// podCount returns the number of pods in the namespace of the pods.
+func (l *lab) podCount(t *testing.T) int {
 	t.Helper()
 	list, err := l.admin.CoreV1().Pods("tools").List(context.WithoutCancel(t.Context()), metav1.ListOptions{})
 	if err != nil {
@@ -130,7 +130,7 @@ func TestThousandNodes(t *testing.T) {
 	if len(silent) != 10 || slices.ContainsFunc(silent, func(name string) bool { return !strings.HasPrefix(name, "silent-") }) || took > 30*time.Second {
 		t.Errorf("%d without answer (%q) after %v; want the 10 silent ones within 30s", len(silent), silent, took)
 	}
-	if n := l.left(t); n != 0 {
+	if n := l.podCount(t); n != 0 {
 		t.Errorf("%d pods are left", n)
 	}
 }
@@ -144,13 +144,13 @@ func TestPodIsAccepted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	job := &Job{Args: []string{"audit"}, MaxOutput: 1 << 20, Timeout: time.Second, Pods: &Pods{Namespace: "tools", Image: "candor:test", Timeout: time.Minute, StartTimeout: time.Minute}}
 	go func() {
-		controlplane.Until(t, "two pods", func() bool { return l.left(t) == 2 })
+		controlplane.Until(t, "two pods", func() bool { return l.podCount(t) == 2 })
 		cancel(cause)
 	}()
 	nodes := nodesOf("node-1", "silent-1")
 	answers, err := l.Run(ctx, nodes, nil, job)
-	if err != nil || !errors.Is(answers[1].Err, cause) || l.left(t) != 0 {
-		t.Errorf("%v, %+v, %d pods left", err, answers, l.left(t))
+	if err != nil || !errors.Is(answers[1].Err, cause) || l.podCount(t) != 0 {
+		t.Errorf("%v, %+v, %d pods left", err, answers, l.podCount(t))
 	}
 	orphan, err := l.admin.CoreV1().Pods("tools").Create(t.Context(), job.Pods.pod("node-1", "killed", []string{"audit"}), metav1.CreateOptions{})
 	if err != nil || *orphan.Spec.ActiveDeadlineSeconds != podDeadline || orphan.Spec.NodeName != "node-1" {
@@ -160,8 +160,8 @@ func TestPodIsAccepted(t *testing.T) {
 		n, err := l.DeleteEnded(t.Context(), "tools")
 		return err == nil && n == 1
 	})
-	if l.left(t) != 0 {
-		t.Errorf("%d pods are left", l.left(t))
+	if l.podCount(t) != 0 {
+		t.Errorf("%d pods are left", l.podCount(t))
 	}
 }
 
@@ -203,7 +203,7 @@ func TestRights(t *testing.T) {
 		answers, err := operator.Run(t.Context(), nodesOf("node-1"), nil, job)
 		return err == nil && answers[0].Err == nil
 	})
-	if n, err := operator.DeleteEnded(t.Context(), "tools"); err != nil || n != 0 || l.left(t) != 0 {
-		t.Errorf("%v, deleted %d, %d pods left", err, n, l.left(t))
+	if n, err := operator.DeleteEnded(t.Context(), "tools"); err != nil || n != 0 || l.podCount(t) != 0 {
+		t.Errorf("%v, deleted %d, %d pods left", err, n, l.podCount(t))
 	}
 }

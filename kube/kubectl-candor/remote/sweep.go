@@ -19,7 +19,7 @@ import (
 
 // A sweep runs candor in a pod on each of several nodes.
 type sweep struct {
-	*running
+	*jobRun
 	run     string         // value of runLabel
 	nodes   []string       // that have no agent
 	created time.Time      // time at which all pods were created
@@ -39,8 +39,8 @@ const (
 
 // runPods runs the job in a pod on each of the nodes, and deletes the pods. An error is about all nodes. If ctx ends, runPods
 // returns nil.
-func (r *running) runPods(ctx context.Context, nodes []string) error {
-	s := &sweep{running: r, run: strings.ToLower(rand.Text()[:10]), nodes: nodes, reading: map[string]bool{}}
+func (r *jobRun) runPods(ctx context.Context, nodes []string) error {
+	s := &sweep{jobRun: r, run: strings.ToLower(rand.Text()[:10]), nodes: nodes, reading: map[string]bool{}}
 	defer s.deleteAll(ctx)
 	defer s.wait.Wait()
 	inner, cancel := context.WithCancelCause(ctx)

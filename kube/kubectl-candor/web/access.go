@@ -57,9 +57,9 @@ func bearer(r *http.Request) string {
 // maxToken bounds a token, in bytes. Tokens of identity providers have up to 8 KiB.
 const maxToken = 16 << 10
 
-// A visitor is the access for a single user, on the user's own machine. An address with a one-time token starts a session, whose
+// A sessionAccess is the access for a single user, on the user's own machine. An address with a one-time token starts a session, whose
 // token the page retains in the memory of its tab. The rights are those of the user at the API server.
-type visitor struct {
+type sessionAccess struct {
 	// announce prints the address for the next session. It is called once for each session that starts.
 	announce func(oneTime string)
 
@@ -71,15 +71,15 @@ type visitor struct {
 // maxSessions bounds the sessions, each of which is a tab of a browser.
 const maxSessions = 1000
 
-// newVisitor returns the access, and the first one-time token.
-func newVisitor(announce func(oneTime string)) (*visitor, string) {
-	v := &visitor{announce: announce, oneTime: rand.Text(), sessions: map[string]bool{}}
+// newSessionAccess returns the access, and the first one-time token.
+func newSessionAccess(announce func(oneTime string)) (*sessionAccess, string) {
+	v := &sessionAccess{announce: announce, oneTime: rand.Text(), sessions: map[string]bool{}}
 	return v, v.oneTime
 }
 
 // start exchanges the one-time token for the token of a session. The one-time token is then invalid, and announce receives the
 // next.
-func (v *visitor) start(oneTime string) (session string, err error) {
+func (v *sessionAccess) start(oneTime string) (session string, err error) {
 	session, next, err := v.exchange(oneTime)
 	if err == nil {
 		v.announce(next) // without the lock: a terminal can block
@@ -88,7 +88,7 @@ func (v *visitor) start(oneTime string) (session string, err error) {
 }
 
 // exchange replaces the one-time token, and returns the token of a session and the next one-time token.
-func (v *visitor) exchange(oneTime string) (session, next string, err error) {
+func (v *sessionAccess) exchange(oneTime string) (session, next string, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if subtle.ConstantTimeCompare([]byte(oneTime), []byte(v.oneTime)) != 1 {
@@ -102,7 +102,7 @@ func (v *visitor) exchange(oneTime string) (session, next string, err error) {
 	return session, v.oneTime, nil
 }
 
-func (v *visitor) check(_ context.Context, token string, _ ...right) error {
+func (v *sessionAccess) check(_ context.Context, token string, _ ...right) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if !v.sessions[token] { // the tokens are random, so a comparison in constant time is not needed
@@ -111,7 +111,7 @@ func (v *visitor) check(_ context.Context, token string, _ ...right) error {
 	return nil
 }
 
-func (*visitor) login() string { return "address" }
+func (*sessionAccess) login() string { return "address" }
 
 // A reviewer is the access in a cluster: the API server reviews the token and the rights of each request. It remembers a result
 // for reviewAge, so that the requests of a page that opens cause a single review.

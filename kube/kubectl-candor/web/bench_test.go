@@ -107,14 +107,14 @@ func (b *bench) kubeconfig(t *testing.T) string {
 	return apitest.Write(t, b.dir, "kubeconfig", apitest.Kubeconfig(b.config.Host, "insecure-skip-tls-verify: true", "token: "+controlplane.AdminToken))
 }
 
-// A served is a running kubectl candor web.
-type served struct {
+// A webProcess is a running kubectl candor web.
+type webProcess struct {
 	command   *exec.Cmd
 	addresses chan string
 }
 
 // serve starts kubectl candor web.
-func (b *bench) serve(t *testing.T) *served {
+func (b *bench) serve(t *testing.T) *webProcess {
 	t.Helper()
 	c := exec.Command(os.Getenv("CANDOR_PLUGIN"), "web", "--kubeconfig", b.kubeconfig(t))
 	out, err := c.StderrPipe()
@@ -124,7 +124,7 @@ func (b *bench) serve(t *testing.T) *served {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := &served{c, make(chan string, 1000)}
+	p := &webProcess{c, make(chan string, 1000)}
 	go func() {
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			if _, address, ok := strings.Cut(lines.Text(), "open http"); ok {
@@ -139,13 +139,13 @@ func (b *bench) serve(t *testing.T) *served {
 	return p
 }
 
-func (p *served) end() {
+func (p *webProcess) end() {
 	_ = p.command.Process.Signal(os.Interrupt) // an error means that it has ended
 	_ = p.command.Wait()
 }
 
 // open starts a session as a browser does, and follows the changes until the context is done.
-func (p *served) open(ctx context.Context, t *testing.T) {
+func (p *webProcess) open(ctx context.Context, t *testing.T) {
 	t.Helper()
 	address := <-p.addresses
 	host, token, _ := strings.Cut(address, "/#token=")
@@ -216,7 +216,7 @@ func (b *bench) requestTotals(t *testing.T) map[string]int {
 }
 
 // draw measures the time from the navigation to the drawn map in Chromium, and the time until a change is seen.
-func (b *bench) draw(t *testing.T, p *served) {
+func (b *bench) draw(t *testing.T, p *webProcess) {
 	tab := startBrowser(t)
 	tab.do(chromedp.Navigate(<-p.addresses))
 	const drawn = "performance.getEntriesByName('drawn')[0]?.startTime"
@@ -257,7 +257,7 @@ func (b *bench) draw(t *testing.T, p *served) {
 }
 
 // cost measures the memory and the CPU time of the server with a browser, while each node changes once in a minute.
-func (b *bench) cost(t *testing.T, p *served) {
+func (b *bench) cost(t *testing.T, p *webProcess) {
 	p.open(t.Context(), t)
 	const length = time.Minute
 	reports := make([]*v1alpha1.NodeCPU, b.n)
@@ -289,7 +289,7 @@ func (b *bench) cost(t *testing.T, p *served) {
 }
 
 // cpuTime returns the CPU time that the server has used.
-func (p *served) cpuTime(t *testing.T) time.Duration {
+func (p *webProcess) cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.command.Process.Pid), "stat"))
 	if err != nil {
@@ -308,7 +308,7 @@ func (p *served) cpuTime(t *testing.T) time.Duration {
 }
 
 // memory returns a line of /proc/PID/status in bytes.
-func (p *served) memory(t *testing.T, key string) int {
+func (p *webProcess) memory(t *testing.T, key string) int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.command.Process.Pid), "status"))
 	if err != nil {

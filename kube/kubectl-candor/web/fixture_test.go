@@ -75,7 +75,7 @@ func newTestServer(t testing.TB, objects map[string]any, reports ...*v1alpha1.No
 		t.Fatal(err)
 	}
 	s := newServer(Options{Cluster: "test"}, &reader{client})
-	s.access = everybody{}
+	s.access = allowAll{}
 	s.setReports(t, reports...)
 	return s
 }
@@ -120,10 +120,10 @@ func answer[T any](t *testing.T, w *httptest.ResponseRecorder) (v T) {
 
 var emptySet cpuset.Set
 
-// onlyReports is an access for users who can only list reports.
-type onlyReports struct{}
+// allowReports is an access for users who can only list reports.
+type allowReports struct{}
 
-func (onlyReports) check(_ context.Context, _ string, rights ...right) error {
+func (allowReports) check(_ context.Context, _ string, rights ...right) error {
 	for _, wanted := range rights {
 		if wanted != listReports {
 			return errForbidden
@@ -132,13 +132,13 @@ func (onlyReports) check(_ context.Context, _ string, rights ...right) error {
 	return nil
 }
 
-func (onlyReports) login() string { return "token" }
+func (allowReports) login() string { return "token" }
 
-// everybody is an access that permits all requests.
-type everybody struct{}
+// allowAll is an access that permits all requests.
+type allowAll struct{}
 
-func (everybody) check(_ context.Context, _ string, _ ...right) error { return nil }
-func (everybody) login() string                                       { return "token" }
+func (allowAll) check(_ context.Context, _ string, _ ...right) error { return nil }
+func (allowAll) login() string                                       { return "token" }
 
 // A listWatch plays the API server's list and watch of the NodeCPUs, and counts the requests.
 type listWatch struct {

@@ -41,7 +41,7 @@ func TestNode(t *testing.T) {
 // TestNodeWithoutPods: a user who cannot list pods sees the UIDs of the pods.
 func TestNodeWithoutPods(t *testing.T) {
 	s := newTestServer(t, nil, reportOf(t, "a", 500))
-	s.access = onlyReports{}
+	s.access = allowReports{}
 	w := s.request("GET", "/api/node?name=a", "", "")
 	if a := answer[nodeAnswer](t, w); w.Code != 200 || a.Containers[0].Container != "a-0/app" || len(a.Notes) != 1 {
 		t.Errorf("%d, %+v", w.Code, a)

@@ -41,16 +41,16 @@ type Options struct {
 
 // A Server serves the page. It only reads from the cluster.
 type Server struct {
-	options    Options
-	access     access
-	visitor    *visitor // nil in a cluster
-	reports    *reports
-	reader     apiserver.Reader
-	pods       podIndex
-	throttling throttling
-	streams    chan struct{} // bounds the browsers that receive changes
-	dryRuns    chan struct{} // bounds the dry runs: each reads the whole cluster
-	errors     *log.Logger
+	options       Options
+	access        access
+	sessionAccess *sessionAccess // nil in a cluster
+	reports       *reports
+	reader        apiserver.Reader
+	pods          podIndex
+	throttling    throttling
+	streams       chan struct{} // bounds the browsers that receive changes
+	dryRuns       chan struct{} // bounds the dry runs: each reads the whole cluster
+	errors        *log.Logger
 }
 
 const (
@@ -72,8 +72,8 @@ func New(o Options) (*Server, error) {
 	s := newServer(o, &reader{client})
 	if o.Announce != nil {
 		var oneTime string
-		s.visitor, oneTime = newVisitor(o.Announce)
-		s.access = s.visitor
+		s.sessionAccess, oneTime = newSessionAccess(o.Announce)
+		s.access = s.sessionAccess
 		o.Announce(oneTime)
 		return s, nil
 	}
@@ -169,7 +169,7 @@ func (s *Server) secure(next http.Handler) http.Handler {
 		if r.ContentLength != 0 {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 		}
-		if s.visitor != nil && !isAddress(r.Host) {
+		if s.sessionAccess != nil && !isAddress(r.Host) {
 			http.Error(w, "the address of the page must have an IP address or localhost", http.StatusMisdirectedRequest)
 			return
 		}
@@ -256,7 +256,7 @@ func writeJSON(w http.ResponseWriter, v any) error {
 func (s *Server) session(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	var request struct{ Token string }
-	if s.visitor == nil {
+	if s.sessionAccess == nil {
 		s.fail(w, &badRequest{"sessions are only for kubectl candor web: use a token of the cluster"})
 		return
 	}
@@ -264,7 +264,7 @@ func (s *Server) session(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, &badRequest{"the request must be a JSON object with token"})
 		return
 	}
-	token, err := s.visitor.start(request.Token)
+	token, err := s.sessionAccess.start(request.Token)
 	if err == nil {
 		err = writeJSON(w, map[string]string{"session": token})
 	}

@@ -53,7 +53,7 @@ func TestMapOfAll(t *testing.T) {
 func TestMapWithoutReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(Options{}, nil)
-		s.access = everybody{}
+		s.access = allowAll{}
 		s.reports.setProblem(errors.New("nodecpus is forbidden"))
 		w := s.request("GET", "/api/map", "", "")
 		if f := answer[failure](t, w); w.Code != http.StatusBadGateway || f.Error != "nodecpus is forbidden" {
@@ -90,7 +90,7 @@ func inBubble(t *testing.T, test func(t *testing.T, ctx context.Context, s *Serv
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := newServer(Options{}, nil)
-		s.access = everybody{}
+		s.access = allowAll{}
 		s.setReports(t, reportOf(t, "a"), reportOf(t, "b"))
 		go s.reports.run(ctx)
 		time.Sleep(publishInterval + time.Millisecond)
@@ -209,7 +209,7 @@ func TestSharedBatch(t *testing.T) {
 // does not read ends at the next event.
 func TestStreamEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context, s *Server) {
-		rights := &switched{}
+		rights := &switchedAccess{}
 		s.access = rights
 		w, ended := openStream(ctx, s, s.reports.revision)
 		time.Sleep(recheckInterval + heartbeat)
@@ -246,17 +246,17 @@ func TestStreamEnds(t *testing.T) {
 	})
 }
 
-// A switched access permits requests unless isDenied is set.
-type switched struct{ isDenied atomic.Bool }
+// A switchedAccess permits requests unless isDenied is set.
+type switchedAccess struct{ isDenied atomic.Bool }
 
-func (s *switched) check(context.Context, string, ...right) error {
+func (s *switchedAccess) check(context.Context, string, ...right) error {
 	if s.isDenied.Load() {
 		return errForbidden
 	}
 	return nil
 }
 
-func (*switched) login() string { return "token" }
+func (*switchedAccess) login() string { return "token" }
 
 // TestTooManyStreams: the server refuses browsers beyond maxStreams.
 func TestTooManyStreams(t *testing.T) {
@@ -272,8 +272,8 @@ func TestTooManyStreams(t *testing.T) {
 // TestHeaders: all answers confine the page to files of this server. The page is not served under a name of another machine.
 func TestHeaders(t *testing.T) {
 	s := newTestServer(t, nil, reportOf(t, "a"))
-	v, _ := newVisitor(func(string) {})
-	s.visitor, s.access = v, v
+	v, _ := newSessionAccess(func(string) {})
+	s.sessionAccess, s.access = v, v
 	for _, path := range []string{"/", "/page.js", "/page.css", "/icon.svg", "/healthz", "/api/map", "/none"} {
 		w := s.request("GET", path, "", "")
 		if got := w.Header().Get("Content-Security-Policy"); !strings.HasPrefix(got, "default-src 'self';") {
@@ -322,8 +322,8 @@ func TestPageHasNoInline(t *testing.T) {
 func TestOneTimeToken(t *testing.T) {
 	var announced []string
 	s := newTestServer(t, nil, reportOf(t, "a"))
-	v, oneTime := newVisitor(func(next string) { announced = append(announced, next) })
-	s.visitor, s.access = v, v
+	v, oneTime := newSessionAccess(func(next string) { announced = append(announced, next) })
+	s.sessionAccess, s.access = v, v
 	if w := s.request("GET", "/api/map?token="+oneTime, "", ""); w.Code != 401 || answer[failure](t, w).Login != "address" || w.Header().Get("WWW-Authenticate") != "Bearer" {
 		t.Errorf("without a session: %d %s", w.Code, w.Body)
 	}

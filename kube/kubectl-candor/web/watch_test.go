@@ -18,14 +18,14 @@ func until(t *testing.T, condition string, holds func() bool) {
 	}
 }
 
-// watched returns a server that watches an API server.
-func watched(t *testing.T, l *listWatch) *Server {
+// newWatchingServer returns a server that watches an API server.
+func newWatchingServer(t *testing.T, l *listWatch) *Server {
 	t.Helper()
 	s, err := New(Options{Config: configOf(l.Server), Announce: func(string) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.visitor, s.access = nil, everybody{}
+	s.sessionAccess, s.access = nil, allowAll{}
 	go func() {
 		if err := s.reports.watch(t.Context(), s.options.Config); err != nil {
 			t.Error(err)
@@ -46,7 +46,7 @@ func revisionOf(s *Server) uint64 {
 func TestOneWatch(t *testing.T) {
 	for _, browsers := range []int{1, 100} {
 		l := newListWatch(t, nil, reportOf(t, "a"), reportOf(t, "b"))
-		s := watched(t, l)
+		s := newWatchingServer(t, l)
 		<-s.reports.synced
 		ctx, cancel := context.WithCancel(t.Context())
 		var all []*recorder
@@ -84,7 +84,7 @@ func TestOneWatch(t *testing.T) {
 func TestRefusedWatch(t *testing.T) {
 	l := newListWatch(t, nil, reportOf(t, "a"))
 	l.refusal = "Forbidden"
-	s := watched(t, l)
+	s := newWatchingServer(t, l)
 	var problem string
 	until(t, "the server has a problem", func() bool {
 		problem = s.reports.after(s.reports.floor).problem
