@@ -82,7 +82,7 @@ func viewFault(g *host.Grant, o *host.Observation) string {
 		return fmt.Sprintf("container %s has %d CPUs and a limit of %v, because the CPUs %v went offline: bring them online, or restart the pod on another node", name, has, g.Limit, g.Lost)
 	case has != wants:
 		return fmt.Sprintf("container %s has %d CPUs and a limit of %v, because no other CPUs were free: use candor.dev/policy: strict, or restart the pod on another node", name, has, g.Limit)
-	case g.View != spec.ViewFull || o.IsHidden || !isKnown && o.Note == "" || isKnown && files.Count() == has:
+	case g.View == spec.ViewAffinity || o.IsHidden || !isKnown && o.Note == "" || isKnown && files.Count() == has:
 		return ""
 	case o.Note != "":
 		return fmt.Sprintf("container %s sees %v CPUs, and its limit is %v: %s", name, o.Summary(), g.Limit, o.Note)
