@@ -202,7 +202,7 @@ func (v *reviewer) ask(ctx context.Context, token string, wanted right) error {
 	case v.slots <- struct{}{}:
 		defer func() { <-v.slots }()
 	case <-ctx.Done():
-		return errors.New("too many logins at the same time; try again")
+		return errBusy
 	}
 	user, err := v.review(ctx, token)
 	switch {

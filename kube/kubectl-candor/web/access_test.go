@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -148,6 +149,28 @@ func TestBearer(t *testing.T) {
 		}
 	}
 }
+
+// TestFailedReview: a client receives no text of an API server that does not answer. The log has the text.
+func TestFailedReview(t *testing.T) {
+	var logged strings.Builder
+	s := newTestServer(t, nil, reportOf(t, "a"))
+	s.errors = log.New(&logged, "", 0)
+	s.access = failingAccess{errors.New("TokenReview: dial tcp 10.0.0.1:443: connection refused")}
+	w := s.request("GET", "/api/map", "t", "")
+	if f := answer[failure](t, w); w.Code != http.StatusBadGateway || f.Error != errNoReview.Error() || !strings.Contains(logged.String(), "10.0.0.1") {
+		t.Errorf("%d, %+v, log %q", w.Code, f, &logged)
+	}
+	s.access = failingAccess{errBusy}
+	if w := s.request("GET", "/api/map", "t", ""); w.Code != http.StatusServiceUnavailable || answer[failure](t, w).Error != errBusy.Error() {
+		t.Errorf("%d, %s", w.Code, w.Body)
+	}
+}
+
+// A failingAccess is an access whose checks fail with an error.
+type failingAccess struct{ err error }
+
+func (a failingAccess) check(context.Context, string, ...right) error { return a.err }
+func (failingAccess) login() string                                   { return "token" }
 
 // TestRightsOfData: each path needs the right to list reports; the paths with names of pods need more rights.
 func TestRightsOfData(t *testing.T) {

@@ -196,7 +196,7 @@ func trimBrackets(host string) string {
 func (s *Server) data(do func(http.ResponseWriter, *http.Request) error, rights ...right) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
-		err := s.access.check(r.Context(), bearer(r), rights...)
+		err := s.authorize(r, rights...)
 		if err == nil {
 			err = do(w, r)
 		}
@@ -205,6 +205,19 @@ func (s *Server) data(do func(http.ResponseWriter, *http.Request) error, rights 
 		}
 	})
 }
+
+// authorize returns nil if the user of a request has the rights. A client without a valid token does not receive the text of an
+// error of the API server, which has addresses of the cluster.
+func (s *Server) authorize(r *http.Request, rights ...right) error {
+	err := s.access.check(r.Context(), bearer(r), rights...)
+	if err == nil || errors.Is(err, errLogin) || errors.Is(err, errForbidden) || errors.Is(err, errBusy) {
+		return err
+	}
+	s.errors.Print(err)
+	return errNoReview
+}
+
+var errNoReview = errors.New("the API server cannot review the token; the log of candor-web has the reason")
 
 // A failure is the answer to a request that failed.
 type failure struct {
