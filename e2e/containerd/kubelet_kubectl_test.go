@@ -114,7 +114,7 @@ type clusterAudit struct {
 	}
 }
 
-// audit runs kubectl candor audit, and returns the container app of the pod web.
+// audit runs kubectl candor audit, and checks that it lists the container app of the pod web, and leaves no pod.
 func (p *plugin) audit(args ...string) {
 	p.Helper()
 	cmd, out, errOut := p.command(append([]string{"audit", "-o", "json"}, args...)...)
