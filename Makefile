@@ -223,8 +223,8 @@ test-guest: test-deps ## the kernel's tests again in guests: 32 CPUs, cgroup v2 
 test-guest-all: test-deps ## test every package in every guest, before a release (over an hour)
 	CANDOR_GUEST=1 CANDOR_GUEST_PACKAGES="topology view cgroup host cmd/candor/internal/audit cmd/candor/internal/setup e2e" $(GO) test -count=1 -timeout=3h ./e2e/guest
 
-test-giveback: export CANDOR_UNINSTALL_ROUNDS ?= 3
-test-giveback: test-deps ## give back 20 containers of containerd and of Docker in guests with 32 CPUs, before a release (an hour, an estimate; CANDOR_UNINSTALL_ROUNDS=50: hours)
+test-giveback: export CANDOR_GIVEBACK_KILLS ?= 3
+test-giveback: test-deps ## give back 20 containers of containerd and of Docker in guests with 32 CPUs, before a release (an hour, an estimate; CANDOR_GIVEBACK_KILLS=50: hours)
 	CANDOR_GUEST=1 CANDOR_GUEST_GIVEBACK=1 $(GO) test -count=1 -timeout=14h -v -run '^TestGiveBack$$' ./e2e/guest
 
 test-kubelet: test-deps scheduler kubectl-candor ## test candor nri and kubectl candor with a kubelet, an API server and candor-scheduler (first build: 9 minutes)

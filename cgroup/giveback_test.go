@@ -178,27 +178,7 @@ func TestGiveBackUnit(t *testing.T) {
 		t.Fatalf("the twin has\n%s", before)
 	}
 
-	var given []*Group
-	failures := 0
-	for isCut := true; isCut; failures++ {
-		own, _ := group(t, tr, fmt.Sprintf("own%d", failures), candorSettings(b), "sleep")
-		engines := tr.EngineGroup("engines", "/"+slice+"/"+scopeName(fmt.Sprintf("engines%d", failures)))
-		group(t, tr, fmt.Sprintf("engines%d", failures), candorSettings(a), "sleep")
-		must(t, tr.ApplyUnitUpdate([]PendingUnitUpdate{{Group: engines, CPUs: true, Time: true}}))
-		isCut = false
-		for _, g := range []*Group{own, engines} {
-			failed, err := failAt(failures, func() error { return g.GiveBack(engineSettings) })
-			if (failed != "") != (err != nil) {
-				t.Fatalf("failed write %q, error %v", failed, err)
-			}
-			isCut = isCut || failed != ""
-			must(t, g.GiveBack(engineSettings))
-			if g.HasUnreachableUnit() {
-				t.Errorf("%s: the unit was changed, and counts as unreachable", g.name)
-			}
-			given = append(given, g)
-		}
-	}
+	given := giveBackUnits(t, tr, slice, a, b)
 	check := func(when string) {
 		t.Helper()
 		want := settingTexts(t, twin)
@@ -222,6 +202,33 @@ func TestGiveBackUnit(t *testing.T) {
 		t.Errorf("given back again, it has\n%s\nwant the quota without rounding\n%s", texts, before)
 	}
 	checkProperties(t, tr, given)
+}
+
+// giveBackUnits starts units of Candor and of engines in a slice, and gives each of them back. For each write of a GiveBack, it
+// gives a unit back in which this write fails at the first attempt.
+func giveBackUnits(t *testing.T, tr *Tree, slice string, a, b cpuset.Set) (given []*Group) {
+	t.Helper()
+	failures := 0
+	for isCut := true; isCut; failures++ {
+		own, _ := group(t, tr, fmt.Sprintf("own%d", failures), candorSettings(b), "sleep")
+		engines := tr.EngineGroup("engines", "/"+slice+"/"+scopeName(fmt.Sprintf("engines%d", failures)))
+		group(t, tr, fmt.Sprintf("engines%d", failures), candorSettings(a), "sleep")
+		must(t, tr.ApplyUnitUpdate([]PendingUnitUpdate{{Group: engines, CPUs: true, Time: true}}))
+		isCut = false
+		for _, g := range []*Group{own, engines} {
+			failed, err := failAt(failures, func() error { return g.GiveBack(engineSettings) })
+			if (failed != "") != (err != nil) {
+				t.Fatalf("failed write %q, error %v", failed, err)
+			}
+			isCut = isCut || failed != ""
+			must(t, g.GiveBack(engineSettings))
+			if g.HasUnreachableUnit() {
+				t.Errorf("%s: the unit was changed, and counts as unreachable", g.name)
+			}
+			given = append(given, g)
+		}
+	}
+	return given
 }
 
 // checkProperties fails unless the units have no CPUs of their own.

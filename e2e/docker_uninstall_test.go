@@ -54,7 +54,7 @@ const updatedKind = "a fraction that is updated"
 // Candor, also if candor uninstall was killed at random points before. The containers go on, and nothing remains. A machine with
 // 16 CPUs runs 20 pairs, a smaller machine some of them.
 //
-//	CANDOR_UNINSTALL_ROUNDS=50 go test -run '^TestUninstallDocker$' -v   50 kills in the middle of a give-back
+//	CANDOR_GIVEBACK_KILLS=50 go test -run '^TestUninstallDocker$' -v   50 kills in the middle of a give-back
 func TestUninstallDocker(t *testing.T) {
 	newDocker(t).uninstallPairs(func() {})
 }

@@ -232,6 +232,47 @@ func TestGiveBackCharging(t *testing.T) {
 	l.isRemoved()
 }
 
+// A placedHelper is a process that Candor has moved to the group of a container.
+type placedHelper struct {
+	state.Process
+	origin string // cgroups before the move
+}
+
+// placeHelper starts a process and places it as a helper of a container. It skips the test if the kernel cannot place helpers.
+func (l *lab) placeHelper(container string) placedHelper {
+	l.Helper()
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	process, err := state.ProcessOf(cmd.Process.Pid)
+	if err != nil {
+		l.Fatal(err)
+	}
+	h := placedHelper{Process: process}
+	h.origin = h.groups(l.TB)
+	if err := l.PlaceHelper(ctx, container, h.PID); errors.Is(err, cgroup.ErrNoPlacement) {
+		l.Skip(err)
+	} else if err != nil {
+		l.Fatal(err)
+	}
+	if h.groups(l.TB) == h.origin {
+		l.Fatalf("the helper of %s was not moved:\n%s", container, h.origin)
+	}
+	return h
+}
+
+// groups returns the cgroups of the process, as /proc/PID/cgroup shows them.
+func (h placedHelper) groups(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", h.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // TestGiveBackHelpers: a helper that Candor has moved to the group of a container returns to its own group and runs on. The
 // container has the quota of its limit. The helper of a container that has ended also returns, and the group of this container is
 // removed.
@@ -239,50 +280,19 @@ func TestGiveBackHelpers(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	web, gone := l.must(ask("web", "1"), "wait"), l.must(flexible("gone", "0.1"), "wait")
-	groups := func(pid int) string {
-		t.Helper()
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	var helpers []int
-	var processes []state.Process
-	origin := ""
-	for _, name := range []string{"web", "gone"} {
-		helper := exec.Command("sleep", "1000")
-		if err := helper.Start(); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { helper.Process.Kill(); helper.Wait() }()
-		origin = groups(helper.Process.Pid)
-		if err := l.PlaceHelper(ctx, name, helper.Process.Pid); errors.Is(err, cgroup.ErrNoPlacement) {
-			t.Skip(err)
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		if groups(helper.Process.Pid) == origin {
-			t.Fatalf("the helper of %s was not moved:\n%s", name, origin)
-		}
-		helpers = append(helpers, helper.Process.Pid)
-		process, err := state.ProcessOf(helper.Process.Pid)
-		if err != nil {
-			t.Fatal(err)
-		}
-		processes = append(processes, process)
-	}
+	helpers := []placedHelper{l.placeHelper("web"), l.placeHelper("gone")}
 	gone.kill()
 	planned, err := l.giveBack(true)
-	if move := (SettingChange{"web", "web", SettingHelpers, "placed", ""}); err != nil || !slices.Contains(planned, move) || groups(helpers[0]) == origin {
-		t.Errorf("the dry run lists %v, %v; groups\n%s", planned, err, groups(helpers[0]))
+	move := SettingChange{"web", "web", SettingHelpers, "placed", ""}
+	if groups := helpers[0].groups(t); err != nil || !slices.Contains(planned, move) || groups == helpers[0].origin {
+		t.Errorf("the dry run lists %v, %v; groups\n%s", planned, err, groups)
 	}
 	if changes, err := l.giveBack(false); err != nil || !slices.Equal(changes, planned) {
 		t.Errorf("%v: changed\n%v\nplanned\n%v", err, changes, planned)
 	}
-	for i, pid := range helpers {
-		if now := groups(pid); now != origin || !processes[i].Alive() {
-			t.Errorf("helper %d, alive %v, is in\n%swant\n%s", pid, processes[i].Alive(), now, origin)
+	for _, h := range helpers {
+		if groups := h.groups(t); groups != h.origin || !h.Alive() {
+			t.Errorf("helper %d, alive %v, is in\n%swant\n%s", h.PID, h.Alive(), groups, h.origin)
 		}
 	}
 	if names, err := l.tree.Groups(); err != nil || !slices.Equal(names, []string{"web"}) || l.tree.Group("web").HasHelpers() {

@@ -24,6 +24,8 @@ type logger struct {
 	changed  time.Duration // last change of isFrozen
 	stopped  time.Duration // work of the frozen container
 	longest  time.Duration // longest time in the freezer without interruption
+	frozen   time.Duration // total time in the freezer
+	readings int           // readings of the frozen container
 }
 
 func newLogger(limit, maxQuota time.Duration, perOwn float64, canFreeze bool) *logger {
@@ -64,10 +66,14 @@ func (l *logger) tick() {
 		l.measured, l.readAt = l.Stat(1).Usage, at
 	}
 	a := l.control(l.measured, 0)
+	if l.isFrozen {
+		l.readings++
+	}
 	if a.Frozen == l.isFrozen {
 		return
 	}
 	if l.isFrozen {
+		l.frozen += l.Now() - l.changed
 		l.longest = max(l.longest, l.Now()-l.changed)
 		l.Add(0, l.stopped)
 	} else {
@@ -81,6 +87,19 @@ func (l *logger) use() time.Duration { return l.Stat(0).Usage + l.Stat(1).Usage 
 
 // programs are the programs of the paper, as measured with containerd: helper CPU time for own CPU time.
 var programs = map[string]float64{"yes": 120, "lsmod": 0.63, "echo": 1.6}
+
+// TestFrozenReadings: a frozen container with much debt is read less often than once in a freezeTick.
+func TestFrozenReadings(t *testing.T) {
+	for _, limit := range []time.Duration{50 * ms, 20 * ms, 2 * ms} {
+		l := newLogger(limit, 0, programs["yes"], true)
+		l.run(20 * time.Second)
+		perSecond := float64(l.readings) / l.frozen.Seconds()
+		t.Logf("limit %v: frozen for %v, %.1f readings per second", limit, l.frozen, perSecond)
+		if l.frozen < 5*time.Second || perSecond > 20 {
+			t.Errorf("limit %v: frozen for %v, %.1f readings per second", limit, l.frozen, perSecond)
+		}
+	}
+}
 
 // TestLimitHoldsForHelpers: the own CPU time and the charges of a container together use its limit, over 10 s within 1 %,
 // and in each second within a quarter. A pipe's worth of helper work comes on top: it can be in the pipe at the start or at

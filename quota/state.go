@@ -265,6 +265,8 @@ func (s *State) isPaying() bool {
 func (s *State) wake(m Sample, isKnown bool) (at time.Duration) {
 	isBusy := s.isPaying() || s.CanRaise() && (s.Extra() > 0 || s.raise.IsRecent(s.Setting.Setting, m.At))
 	switch {
+	case s.Frozen: // the kernel's edges do not matter, because the quota does not change
+		return nextMultiple(m.At+s.timeToThaw(), freezeTick)
 	case !isBusy && !s.CanRaise():
 		return s.calmWake(m)
 	case isKnown:
@@ -281,6 +283,14 @@ func (s *State) wake(m Sample, isKnown bool) (at time.Duration) {
 		at = min(at, nextMultiple(m.At, freezeTick))
 	}
 	return at
+}
+
+// timeToThaw returns the time for which the frozen group stays frozen at least, up to maxThawWait. The group uses no CPU time in this
+// time, and charges only extend it.
+func (s *State) timeToThaw() time.Duration {
+	missing := max(s.Quota/freezeDivisor-s.Saved, 0)
+	earning := time.Duration(float64(missing) * float64(s.Period) / float64(s.Quota))
+	return max(min(earning, maxThawWait, s.changedAt+maxFrozenTime-s.last.At), 0)
 }
 
 // calmWake returns the time of the next reading of a calm group. A group is calm if its quota cannot be raised and if it does not pay for
@@ -314,7 +324,8 @@ type throttle struct {
 }
 
 const (
-	freezeTick     = 20 * time.Millisecond // time between two readings while the group is frozen from time to time
+	freezeTick     = 20 * time.Millisecond // a group that is frozen from time to time is read at multiples of this time
+	maxThawWait    = 80 * time.Millisecond // a frozen group is read after this time, plus at most a freezeTick, because it can be killed
 	maxFrozenTime  = time.Second           // the group runs at least once in this time
 	minThawedTime  = freezeTick
 	freezeDivisor  = 25 // the group is frozen at a debt of quota/freezeDivisor, and thawed at savings of the same amount

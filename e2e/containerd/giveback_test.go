@@ -62,7 +62,7 @@ type giveBackLab struct {
 // container without Candor, also if candor nri --give-back was killed at random points before. A machine with 16 CPUs runs 20
 // pairs, a smaller machine some of them.
 //
-//	CANDOR_UNINSTALL_ROUNDS=50 go test -run '^TestGiveBack$' -v   50 kills in the middle of a give-back
+//	CANDOR_GIVEBACK_KILLS=50 go test -run '^TestGiveBack$' -v   50 kills in the middle of a give-back
 func TestGiveBack(t *testing.T) {
 	l := newLab(t)
 	g := giveBackLab{lab: l, create: l.newPod}

@@ -17,7 +17,7 @@ import (
 // TestGiveBack gives 20 containers back beside the same 20 containers without Candor, on 32 CPUs, with containerd and with the
 // Docker of the distribution: on cgroup v2, on cgroup v1, and on cgroup v2 with systemd. Afterwards, the kernel's files of each
 // pair are byte-equal. The tests in the guest kill the give-back at random points, and count the kills in the middle
-// (CANDOR_UNINSTALL_ROUNDS).
+// (CANDOR_GIVEBACK_KILLS).
 //
 // It takes too long for make test: make test-giveback runs it.
 func TestGiveBack(t *testing.T) {
@@ -28,8 +28,8 @@ func TestGiveBack(t *testing.T) {
 	all := kernels(t)
 	newest := all[len(all)-1]
 	var env []string
-	if kills := os.Getenv("CANDOR_UNINSTALL_ROUNDS"); kills != "" {
-		env = append(env, "CANDOR_UNINSTALL_ROUNDS="+kills)
+	if kills := os.Getenv("CANDOR_GIVEBACK_KILLS"); kills != "" {
+		env = append(env, "CANDOR_GIVEBACK_KILLS="+kills)
 	}
 	machine := guest.Big
 	machine.NodeMB = 1024 // each container of Docker has a copy of the image

@@ -20,14 +20,14 @@ type Killer struct {
 	span   time.Duration // time from the start of a program to the last kill in the middle
 }
 
-// NewKiller returns a Killer for $CANDOR_UNINSTALL_ROUNDS kills, 1 by default. It logs the seed of its random numbers.
+// NewKiller returns a Killer for $CANDOR_GIVEBACK_KILLS kills, 1 by default. It logs the seed of its random numbers.
 func NewKiller(t testing.TB) *Killer {
 	t.Helper()
 	k := &Killer{Wanted: 1, span: 50 * time.Millisecond}
-	if text := os.Getenv("CANDOR_UNINSTALL_ROUNDS"); text != "" {
+	if text := os.Getenv("CANDOR_GIVEBACK_KILLS"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			t.Fatalf("CANDOR_UNINSTALL_ROUNDS=%s: must be a number of 1 or more", text)
+			t.Fatalf("CANDOR_GIVEBACK_KILLS=%s: must be a number of 1 or more", text)
 		}
 		k.Wanted = n
 	}
