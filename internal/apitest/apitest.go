@@ -93,12 +93,13 @@ func Caller(r *http.Request) string {
 // Objects returns a server that answers each path with its object as JSON, and other paths with the API server's "not found".
 func Objects(t testing.TB, at map[string]any) *httptest.Server {
 	return Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		of, is := at[r.URL.Path]
-		if !is {
+		object, isFound := at[r.URL.Path]
+		w.Header().Set("Content-Type", "application/json")
+		if !isFound {
 			w.WriteHeader(http.StatusNotFound)
-			of = map[string]any{"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": r.URL.Path + " not found"}
+			object = map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404, "message": r.URL.Path + " not found"}
 		}
-		if err := json.NewEncoder(w).Encode(of); err != nil {
+		if err := json.NewEncoder(w).Encode(object); err != nil {
 			t.Error(err)
 		}
 	})
