@@ -191,7 +191,7 @@ func documents(t *testing.T, text string) map[string]document {
 	t.Helper()
 	all := map[string]document{}
 	for part := range strings.SplitSeq(text, "\n---\n") {
-		d := parse[document](t, []byte(part))
+		d := parse[document](t, []byte(part+"\n")) // a block scalar ends with a line break
 		if d == nil {
 			continue
 		}

@@ -128,10 +128,10 @@ func (p *plugin) audit(args ...string) {
 	if len(r.Nodes) != 1 || r.Nodes[0].Name != "node" || r.Nodes[0].Problem != "" {
 		p.Errorf("nodes: %+v, want the answer of node", r.Nodes)
 	}
-	found := false
+	found, machine := false, p.all()
 	for _, c := range r.Containers {
 		if c.Name == "default/web/app" {
-			found = c.Node == "node" && c.LimitMilli == 1000 && c.Sees == p.all().Count() && c.Differs
+			found = c.Node == "node" && c.LimitMilli == 1000 && c.Sees == machine.Count() && c.Differs
 		}
 		if strings.Contains(c.Name, "candor-audit") {
 			p.Errorf("the audit lists its own pod: %+v", c)
