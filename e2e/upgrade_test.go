@@ -14,19 +14,6 @@ import (
 	"github.com/candor-project/candor/e2e/previous"
 )
 
-// buildPrevious builds candor of the previous release, and returns its path.
-func buildPrevious(t *testing.T) string {
-	t.Helper()
-	bin := filepath.Join(t.TempDir(), "candor")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", bin, "./cmd/candor")
-	build.Dir = previous.Sources(t, "..", ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if got := do(t, build); got.code != 0 {
-		t.Fatalf("build of %s: %+v", previous.Release, got)
-	}
-	return bin
-}
-
 // An upgrade replaces candor, which the runtimes of a Docker engine run, while containers run.
 type upgrade struct {
 	*docker
@@ -44,7 +31,7 @@ func TestReleaseUpgrade(t *testing.T) {
 	if os.Getenv("CANDOR_RELEASE") == "" {
 		t.Skip("make test-release builds the previous release")
 	}
-	old := buildPrevious(t)
+	old := previous.Build(t, "..")
 	u := &upgrade{docker: newDocker(t), binaries: [2]string{os.Getenv("CANDOR_BIN"), old}, granted: map[string]cpuset.Set{}}
 	u.need(2)
 	seed := rand.Uint64()

@@ -67,18 +67,19 @@ run() {
 	fi
 }
 
-# measure NAME SETUPS FLAG… compares a program under the setups and classifies it. The flags and the command are those of candor
-# compare and candor classify.
+# measure NAME SETUPS FLAG… -- COMMAND… compares a program under the setups and classifies it. The flags are those of candor compare
+# and candor classify.
 measure() {
-	local name=$1 list=$2 probe=(--probe)
+	local name=$1 list=$2 probe=(--probe) flags=0
 	shift 2
+	while [ "$flags" -lt $# ] && [ "${@:flags+1:1}" != -- ]; do flags=$((flags + 1)); done # a server has no --
 	case " $* " in *" --server "*) probe=() ;; esac # the probe watches no servers
 	unless_dry rm -rf "${out:?}/$name"
 	save "$name/compare.txt" "$candor" compare --name "$name" --cpu "$cpu" --setups "$list" -n "$runs" --out "$out/$name" "$@" || return
 	if [ -n "${CLASSIFY:-}" ]; then
 		save "$name/class.txt" "$candor" classify "${probe[@]}" --cpu "$cpu" "$@" || [ $? = 3 ] # 3: undecided
 	elif [ ${#probe[@]} -gt 0 ]; then
-		save "$name/probe.txt" "$candor" classify --probe "$@" || say "no prediction for $name"
+		save "$name/probe.txt" "$candor" classify --probe "${@:flags+1}" || say "no prediction for $name" # --probe has no --metric
 	fi
 }
 

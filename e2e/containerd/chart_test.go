@@ -11,6 +11,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/candor-project/candor/e2e/twins"
 )
 
 const candorImage = "lab.local/candor:1"
@@ -144,8 +146,26 @@ type charted struct {
 	log string // file
 }
 
-// startChart runs the chart's pod, as the kubelet runs it, and waits until it is ready.
+// startChart runs the chart's pod, and waits until it is ready.
 func (l *lab) startChart() *charted {
+	l.Helper()
+	c := l.runChart()
+	l.wait("candor nri in its pod", l.engine, func() bool {
+		if text := c.output(); strings.Contains(text, "msg=synchronized") {
+			c.prober = l.newProber(text)
+		} else if strings.Contains(text, "candor nri: ") {
+			l.Fatalf("it has ended:\n%s", text)
+		}
+		return c.prober != nil
+	})
+	if code, body := c.get("/readyz"); code != 200 {
+		l.Fatalf("/readyz: %d %s", code, body)
+	}
+	return c
+}
+
+// runChart runs the chart's pod, as the kubelet runs it, with more arguments for candor nri.
+func (l *lab) runChart(args ...string) *charted {
 	l.Helper()
 	config, annotations, spec := l.chart()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -166,7 +186,7 @@ func (l *lab) startChart() *charted {
 		Config: &cri.ContainerConfig{
 			Metadata: &cri.ContainerMetadata{Name: "candor", Attempt: uint32(podNumber.Add(1))},
 			Image:    &cri.ImageSpec{Image: image},
-			Command:  []string{"/candor"}, Args: spec.Containers[0].Args,
+			Command:  []string{"/candor"}, Args: append(spec.Containers[0].Args, args...),
 			Envs:    environment,
 			Mounts:  l.mounts(&spec, config),
 			LogPath: log,
@@ -178,19 +198,7 @@ func (l *lab) startChart() *charted {
 	if err != nil {
 		l.Fatal(err)
 	}
-	c := &charted{container: &container{pod: p, name: "candor", id: r.ContainerId}, log: filepath.Join(l.path("logs"), log)}
-	l.wait("candor nri in its pod", l.engine, func() bool {
-		if text := c.output(); strings.Contains(text, "msg=synchronized") {
-			c.prober = l.newProber(text)
-		} else if strings.Contains(text, "candor nri: ") {
-			l.Fatalf("it has ended:\n%s", text)
-		}
-		return c.prober != nil
-	})
-	if code, body := c.get("/readyz"); code != 200 {
-		l.Fatalf("/readyz: %d %s", code, body)
-	}
-	return c
+	return &charted{container: &container{pod: p, name: "candor", id: r.ContainerId}, log: filepath.Join(l.path("logs"), log)}
 }
 
 // podIn creates a pod as newPod does, with other Linux namespaces.
@@ -268,6 +276,47 @@ func TestChart(t *testing.T) {
 	c.wants(of("candor_container_view_mismatch", web, "sensitive"), 0)
 	if output := c.output(); strings.Contains(output, "level=ERROR") || strings.Contains(output, "cannot read") || strings.Contains(output, "cannot be read") {
 		t.Errorf("the log:\n%s", output)
+	}
+}
+
+// TestChartGivesBack: candor nri --give-back gives the containers back in the pod of the chart, with the rights and mounts of that pod.
+// The kernel's files of each container then equal those of the same container without Candor.
+func TestChartGivesBack(t *testing.T) {
+	l := newEngine(t)
+	if all := l.all(); all.Count() < 2 {
+		t.Skip("needs 2 CPUs")
+	}
+	l.importImage(candorImage, map[string]string{"/candor": l.candor})
+	c := l.startChart()
+	kinds := []givenBackKind{
+		sensitiveKind("an exclusive CPU", 1000, false),
+		{"flexible", 300, 100, nil, false},
+		{"flexible with a burst", 300, 100, map[string]string{"candor.dev/burst": "20ms"}, false},
+	}
+	start := func(kind givenBackKind, annotations map[string]string) int {
+		p := must[*pod](t)(l.newPod(kind.limit, kind.request, annotations))
+		return must[*container](t)(p.run("app", kind.limit, kind.request, annotations["candor.dev/class"] == "sensitive")).firstProcess()
+	}
+	var pairs []*twins.Pair
+	for _, kind := range kinds {
+		pairs = append(pairs, &twins.Pair{Name: kind.name, Given: start(kind, kind.annotations), Parents: 1})
+	}
+	if err := c.stop(); err != nil {
+		t.Fatal(err)
+	}
+	for i, kind := range kinds {
+		pairs[i].Plain = start(kind, nil)
+	}
+	if err := twins.Check(pairs); err == nil {
+		t.Error("the containers equal their twins before they are given back")
+	}
+	idle := l.runChart("--give-back")
+	l.wait("candor nri --give-back in its pod", l.engine, func() bool { return strings.Contains(idle.output(), "all containers are given back") })
+	if err := twins.Check(pairs); err != nil {
+		t.Error(err)
+	}
+	if is, err := idle.group().Populated(); !is || err != nil {
+		t.Errorf("candor nri --give-back has ended: %v, %v", is, err)
 	}
 }
 

@@ -1,9 +1,11 @@
-// Package previous gives tests the sources of the release before this one, from the history of git.
+// Package previous gives tests the release before this one, from the history of git.
 package previous
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 )
 
@@ -31,4 +33,17 @@ func Sources(t *testing.T, root, path string) (dir string) {
 		t.Fatalf("tar: %v\n%s", err, out)
 	}
 	return dir
+}
+
+// Build builds candor of the release, and returns the path of the program. It skips the test as Sources does.
+func Build(t *testing.T, root string) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), "candor")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", program, "./cmd/candor")
+	build.Dir = Sources(t, root, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build of %s: %v\n%s", Release, err, out)
+	}
+	return program
 }
