@@ -35,23 +35,24 @@ func releaseFolder(t *testing.T) string {
 	return dir
 }
 
-// release builds a release of the last commit in a new clone, and returns its dist.
-func release(t *testing.T, dir string) string {
+// release builds a release of a commit in a new clone, with more environment variables, and returns its dist.
+func release(t *testing.T, dir, commit string, env ...string) string {
 	t.Helper()
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
 	run(t, "", "git", "-c", "safe.directory=*", "clone", "--quiet", "..", dir)
+	run(t, dir, "git", "checkout", "--quiet", "--detach", commit)
 	file := filepath.Join(dir, "CHANGELOG.md")
 	text := readFile(t, file)
-	section := "## [" + testVersion[1:] + "] - 2026-01-01\n\n### Added\n\n- A test.\n\n"
+	section := "## [" + testVersion[1:] + "] - 2026-01-01\n\n### Added\n\n- A test.\n\n## [0.0.0] - 2025-12-31\n"
 	before, after, found := strings.Cut(text, "## [Unreleased]\n")
 	if !found {
 		t.Fatal("CHANGELOG.md has no section Unreleased")
 	}
 	writeFile(t, file, before+"## [Unreleased]\n\n"+section+after, 0o644)
 	commitAll(t, dir)
-	run(t, dir, "make", "release", "VERSION="+testVersion, "REGISTRY="+testRegistry, "MAKEFLAGS=")
+	run(t, dir, "env", append(env, "make", "release", "VERSION="+testVersion, "REGISTRY="+testRegistry, "MAKEFLAGS=")...)
 	return filepath.Join(dir, "dist")
 }
 
@@ -85,11 +86,13 @@ func TestReleaseFiles(t *testing.T) {
 	dir := releaseFolder(t)
 	t.Setenv("GIT_AUTHOR_DATE", "2026-01-01T00:00:00Z")
 	t.Setenv("GIT_COMMITTER_DATE", "2026-01-01T00:00:00Z")
-	dist := release(t, filepath.Join(dir, "a"))
+	commit := strings.TrimSpace(run(t, "..", "git", "-c", "safe.directory=*", "rev-parse", "HEAD"))
+	dist := release(t, filepath.Join(dir, "a"), commit)
+	var env []string
 	for _, name := range []string{"CANDOR_STATE_DIR", "CANDOR_CONFIG", "CANDOR_CGROUP_PARENT", "CANDOR_CGROUP_DRIVER", "XDG_RUNTIME_DIR", "KUBECONFIG", "NODE_NAME"} {
-		t.Setenv(name, "/planted")
+		env = append(env, name+"=/planted")
 	}
-	again := release(t, filepath.Join(dir, "other", "directory"))
+	again := release(t, filepath.Join(dir, "other", "directory"), commit, env...)
 	files := tree(t, dist)
 	if other := tree(t, again); !slices.Equal(files, other) {
 		t.Fatalf("two runs write\n%q and\n%q", files, other)
