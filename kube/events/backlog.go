@@ -57,8 +57,8 @@ func newBacklog(now time.Time) backlog {
 	return backlog{all: map[key]*series{}, credit: burst * perEvent, filled: now}
 }
 
-// add adds an occurrence. It returns the number of occurrences that are dropped for lack of credit: the added occurrence, or
-// those of an older Event if the queue is full.
+// add adds an occurrence. It returns the number of occurrences that are dropped for lack of credit: those of the oldest waiting
+// Event, or the added occurrence if no Event waits.
 func (b *backlog) add(k key, note string, now time.Time) (dropped int) {
 	b.earn(now)
 	s := b.all[k]
@@ -83,18 +83,18 @@ func (b *backlog) add(k key, note string, now time.Time) (dropped int) {
 	return dropped
 }
 
-// enqueue accepts an Event for writing if there is credit. If the queue is full, because the API server does not accept Events,
-// the Event replaces the oldest Event.
+// enqueue accepts an Event for writing if there is credit. Without credit, the Event replaces the oldest Event that waits, so that
+// the queue has the newest Events when the API server answers again.
 func (b *backlog) enqueue(s *series) (isAccepted bool, dropped int) {
+	waiting := b.queue
+	if len(waiting) > 0 && waiting[0] == b.writing {
+		waiting = waiting[1:]
+	}
 	switch {
 	case b.credit >= perEvent:
 		b.credit -= perEvent
-	case len(b.queue) == burst:
-		oldest := b.queue[0]
-		if oldest == b.writing {
-			oldest = b.queue[1]
-		}
-		dropped = b.drop(oldest)
+	case len(waiting) > 0:
+		dropped = b.drop(waiting[0])
 	default:
 		return false, 0
 	}

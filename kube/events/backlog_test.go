@@ -215,3 +215,27 @@ func TestQueueIsFull(t *testing.T) {
 	}
 	m.check(t)
 }
+
+// TestOutageWithoutCredit: if the API server fails when the credit is used up, the newest Event is in the queue, although the
+// queue is not full. The rate limits hold when the API server answers again.
+func TestOutageWithoutCredit(t *testing.T) {
+	m := newModel()
+	const pods = 900
+	for i := range pods {
+		m.record(podKey(i, DowngradedNoLimit), "a")
+		if i < pods/3 {
+			m.write("")
+		} else {
+			m.write("lost")
+		}
+		m.now = m.now.Add(15 * time.Millisecond)
+	}
+	m.check(t)
+	if n := len(m.queue); n < 2 || n >= burst || m.queue[n-1].key != podKey(pods-1, DowngradedNoLimit) {
+		t.Errorf("%d queued Events %v, want the last to be that of the last pod", n, m.queue)
+	}
+	for m.write("") {
+	}
+	m.check(t)
+	m.checkWrites(t)
+}
