@@ -14,17 +14,15 @@ import (
 var svgPalette = []string{"#5fafff", "#ffaf5f", "#87d787", "#ff87af", "#5fd7d7", "#d7afff",
 	"#ffd75f", "#d7af87", "#87afff", "#afd787", "#d78787", "#afafd7"}
 
-// svgStyle is a light style, or a dark style if the reader's system is dark. It includes a background, because the page around the
-// picture may be dark in a light system, or light in a dark system.
-const svgStyle = `<style>
-text{font:13px ui-sans-serif,system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;fill:#1f2328}
+// SVGStyle is the style sheet of a picture: light, or dark if the reader's system is dark. It includes a background, because the
+// page around the picture may be dark in a light system, or light in a dark system.
+const SVGStyle = `text{font:13px ui-sans-serif,system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;fill:#1f2328}
 .n{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-size:12px}
 .t{font-weight:600}.m{fill:#656d76}.on{fill:#14181d}.id{font-size:9px}.e{text-anchor:end}.c{text-anchor:middle}
 .bg{fill:#ffffff}.panel{fill:#f6f8fa;stroke:#d0d7de}.l3{fill:none;stroke:#d0d7de;stroke-dasharray:3 3}
 .core{fill:#ffffff;stroke:#d0d7de}.shared{fill:#e7ebef}.free{fill:#ffffff}.off{fill:#d0d7de}.hatch{stroke:#8c959f}.rule{stroke:#d0d7de}
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}.m{fill:#9198a1}.on{fill:#14181d}.bg{fill:#0d1117}.panel{fill:#151b23;stroke:#3d444d}
-.l3{stroke:#3d444d}.core{fill:#0d1117;stroke:#3d444d}.shared{fill:#2a313c}.free{fill:#0d1117}.off{fill:#2a313c}.hatch{stroke:#656c76}.rule{stroke:#3d444d}}
-</style>`
+.l3{stroke:#3d444d}.core{fill:#0d1117;stroke:#3d444d}.shared{fill:#2a313c}.free{fill:#0d1117}.off{fill:#2a313c}.hatch{stroke:#656c76}.rule{stroke:#3d444d}}`
 
 // A drawing collects the elements of an SVG.
 type drawing struct {
@@ -50,7 +48,14 @@ const (
 )
 
 // SVG writes the map with its legend as a picture that is readable in light and in dark mode.
-func (m *Map) SVG(w io.Writer) error {
+func (m *Map) SVG(w io.Writer) error { return m.writeSVG(w, "<style>\n"+SVGStyle+"\n</style>\n") }
+
+// UnstyledSVG writes the picture of SVG without its style sheet. The reader must apply SVGStyle: it is for pages whose
+// Content-Security-Policy refuses style elements.
+func (m *Map) UnstyledSVG(w io.Writer) error { return m.writeSVG(w, "") }
+
+// writeSVG writes the picture with a style element.
+func (m *Map) writeSVG(w io.Writer, style string) error {
 	cells := m.cells()
 	all := blocks(m.Machine, cells)
 	var d drawing
@@ -67,7 +72,7 @@ func (m *Map) SVG(w io.Writer) error {
 	height := top + machine.h + body + margin
 	d.printf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-label="CPU map">`+"\n",
 		width, height, width, height)
-	d.printf("%s\n%s\n", svgStyle, d.patterns())
+	d.printf("%s%s\n", style, d.patterns())
 	d.printf(`<rect class="bg" width="%d" height="%d" rx="10"/>`+"\n", width, height)
 	d.text(margin, margin+6, "m", summary(m.Machine))
 	machine.draw((width-machine.w)/2, top)

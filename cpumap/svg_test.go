@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"io"
 	"strconv"
 	"strings"
@@ -53,6 +54,20 @@ func TestSVG(t *testing.T) {
 			t.Fatalf("drawn %v, online %v", drawn, m.Machine.Online)
 		}
 	})
+}
+
+// TestUnstyledSVG: the unstyled picture has no style of its own, and is the picture of SVG together with SVGStyle.
+func TestUnstyledSVG(t *testing.T) {
+	var styled, unstyled strings.Builder
+	if err := errors.Join(small(t).SVG(&styled), small(t).UnstyledSVG(&unstyled)); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(unstyled.String(), "style") {
+		t.Errorf("a style in the unstyled picture:\n%s", &unstyled)
+	}
+	if got := strings.Replace(styled.String(), "<style>\n"+SVGStyle+"\n</style>\n", "", 1); got != unstyled.String() {
+		t.Errorf("another picture without the style sheet:\n%s\nwant\n%s", got, &unstyled)
+	}
 }
 
 // TestSVGFits: the width of the SVG stays within its bounds for usual machines.

@@ -293,6 +293,7 @@ func testNode(b *browser) {
 	b.run("location.hash = 'node=node-3'")
 	b.await("document.querySelector('h2').textContent === 'node-3' && document.querySelector('td')")
 	b.want("document.documentElement.scrollWidth <= innerWidth", "true") // the long name is broken
+	b.want("problems", "")                                               // the policy permits the style sheet of the drawing
 	b.want("document.querySelectorAll('td')[1].firstElementChild.tagName", "BDI")
 	b.do(chromedp.KeyEvent("\u001b")) // Escape
 	b.await("!document.querySelector('#all').hidden")
@@ -352,6 +353,7 @@ func testSearch(b *browser) {
 	b.await("document.querySelectorAll('#detail tbody tr').length === 52")
 	b.want("document.querySelector('#detail p').textContent.startsWith('The pod waits: 0/52 nodes are available: ')", "true")
 	b.want("[...document.querySelectorAll('#detail tr')].find(r => r.textContent.startsWith('two')).lastElementChild.textContent", "node(s) had untolerated taint {gpu}")
+	b.want("[...document.querySelectorAll('#detail tbody tr')].slice(2, 4).map(r => r.firstElementChild.textContent).join()", "node-2,node-3") // not node-10
 	b.picture("pod")
 	b.do(chromedp.KeyEvent("\u001b"))
 	b.await("!document.querySelector('#all').hidden")
@@ -368,6 +370,7 @@ func testTable(b *browser) {
 	b.want("document.querySelectorAll('#table tbody tr')[2].textContent.startsWith('node-2')", "true") // not node-10
 	b.want("document.querySelector('#view-table').ariaPressed", "true")
 	b.want("document.querySelectorAll('#table tr')[49].lastElementChild.textContent", "no report yet")
+	b.want("[...document.querySelectorAll('#table td:first-child')].every(c => c.getBoundingClientRect().height < 40)", "true") // no name is broken
 	b.picture("table")
 	b.do(chromedp.KeyEvent("\t")) // to the first node
 	b.want("document.activeElement.textContent", "node-0")

@@ -18,7 +18,8 @@ import (
 type nodeAnswer struct {
 	Node       string          `json:"node"`
 	Problem    string          `json:"problem,omitempty"` // reason for a missing map
-	SVG        string          `json:"svg,omitempty"`     // as candor map -o svg draws it
+	SVG        string          `json:"svg,omitempty"`     // drawing of candor map -o svg, without its style sheet
+	Style      string          `json:"style,omitempty"`   // style sheet of the drawing
 	Containers []nodeContainer `json:"containers"`
 	Notes      []string        `json:"notes"`
 }
@@ -65,10 +66,10 @@ func openNode(ctx context.Context, s *reports, r apiserver.Reader, name string, 
 		return nil, err
 	}
 	var svg strings.Builder
-	if err := m.SVG(&svg); err != nil {
+	if err := m.UnstyledSVG(&svg); err != nil {
 		return nil, err
 	}
-	a.SVG = svg.String()
+	a.SVG, a.Style = svg.String(), cpumap.SVGStyle
 	a.addContainers(m)
 	return a, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// TestNode: a node has the drawing of candor map -o svg, and its containers with the names of their pods.
+// TestNode: a node has the drawing and the style sheet of candor map -o svg, and its containers with the names of their pods.
 func TestNode(t *testing.T) {
 	report := reportOf(t, "a", 2500, 500)
 	s := newTestServer(t, map[string]any{"/api/v1/pods": apitest.List(podOn("shop", "web-0", "a-0", "a"))}, report)
@@ -33,7 +33,7 @@ func TestNode(t *testing.T) {
 	m := cpumap.FromNode(node)
 	m.Names = map[string]podname.Name{"a-0/app": {Namespace: "shop", Pod: "web-0", Container: "app"}}
 	var want strings.Builder
-	if err := m.SVG(&want); err != nil || a.SVG != want.String() {
+	if err := m.UnstyledSVG(&want); err != nil || a.SVG != want.String() || a.Style != cpumap.SVGStyle {
 		t.Errorf("%v, another drawing:\n%s\nwant\n%s", err, a.SVG, &want)
 	}
 }

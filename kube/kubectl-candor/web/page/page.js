@@ -2,13 +2,12 @@
 
 const $ = id => document.getElementById(id);
 const uses = ['reserved', 'shared', 'fractional', 'exclusive']; // by the bits of a CPU (kube/nodemap)
-const states = ['', 'no report yet', 'given back: Candor allocates no CPUs here', 'the report cannot be used: open the node for the reason'];
+const states = ['', 'no report yet', 'given back: Candor allocates no CPUs here', 'unusable report: open the node for the reason'];
 const removed = 255, rowsPerPage = 100;
 
 // model has the nodes by name, what the user sees of them, and the server's clock. view is the part of the state that the URL has.
 const model = {nodes: new Map(), revision: 0, sorted: null, shown: [], matches: null, throttled: null, clock: 0};
-const view = {view: 'map', color: 'use', order: 'name', q: '', node: '', pod: ''};
-const defaults = {...view};
+const view = {view: 'map', color: 'use', order: 'name', q: '', node: '', pod: ''}, defaults = {...view};
 
 // el returns an element. Properties are set, children are elements or texts.
 function el(tag, properties, ...children) {
@@ -16,11 +15,11 @@ function el(tag, properties, ...children) {
   e.append(...children);
   return e;
 }
-// name returns a name from the cluster as an element that isolates its direction of writing.
-const name = text => el('bdi', {}, text);
+// name returns a name from the cluster as an element that isolates its direction of writing. Tables break only long names.
+const name = text => el('bdi', {className: text.length > 48 ? '' : 'short'}, text);
 const number = n => n.toLocaleString('en');
 const count = (n, one) => `${number(n)} ${one}${n === 1 ? '' : 's'}`;
-const percent = share => `${(100 * share).toLocaleString('en', {maximumFractionDigits: 1})} %`;
+const percent = share => `${(100 * share).toLocaleString('en', {maximumFractionDigits: 1})}\u00a0%`;
 const cpus = milli => (milli / 1000).toLocaleString('en', {maximumFractionDigits: 3});
 
 // table returns a table. A column has a title, a cell (a row's text or element) and isNumber.
@@ -224,9 +223,10 @@ function update() {
   update.isPending = true;
 }
 
-// sort sorts the nodes: node-2 before node-10, or the nodes with the highest values first.
+const byName = new Intl.Collator('en', {numeric: true}).compare; // node-2 before node-10
+// sort sorts the nodes by name, or the nodes with the highest values first.
 function sort() {
-  model.sorted ??= [...model.nodes.keys()].sort(new Intl.Collator('en', {numeric: true}).compare);
+  model.sorted ??= [...model.nodes.keys()].sort(byName);
   model.shown = model.sorted.map(name => model.nodes.get(name));
   const value = view.color === 'use' ? n => n.counts[3] / Math.max(1, n.cpus) : scales[view.color].value;
   if (view.order === 'value') model.shown.sort((a, b) => a.state - b.state || value(b) - value(a));
@@ -257,7 +257,7 @@ function place() {
   const most = Math.max(1, ...model.shown.map(n => n.cpus)), columns = Math.ceil(Math.sqrt(most)), rows = Math.ceil(most / columns);
   const width = Math.floor(field.clientWidth * ratio), height = Math.floor(field.clientHeight * ratio);
   for (let cell = Math.round(14 * ratio); ; cell--) {
-    const isLast = cell <= Math.ceil(2 * ratio), gap = Math.max(3, Math.round(cell * .8));
+    const isLast = cell <= Math.ceil(2 * ratio), gap = Math.max(3, Math.round(cell / 2));
     const label = columns * cell >= 88 * ratio ? Math.round(18 * ratio) : 0;
     const w = columns * cell, h = rows * cell + label, perRow = Math.max(1, Math.floor((width - gap) / (w + gap)));
     const all = Math.ceil(n / perRow) * (h + gap) + gap;
@@ -423,15 +423,14 @@ function showNode(answer) {
   const columns = [
     {title: 'Namespace', cell: c => name(c.namespace ?? '-')}, {title: 'Pod', cell: c => name(c.pod ?? '-')}, {title: 'Container', cell: c => name(c.container)},
     {title: 'Class', cell: c => c.class}, {title: 'Limit', cell: c => c.limit, isNumber: true}, {title: 'Sees', cell: c => c.sees, isNumber: true}, {title: 'CPUs', cell: c => c.cpus}];
-  return [drawing(answer.svg), ...list('Notes', answer.notes), el('h3', {}, count(answer.containers.length, 'container')), pagedTable('Containers', columns, answer.containers)];
+  return [drawing(answer.svg, answer.style), ...list('Notes', answer.notes), el('h3', {}, count(answer.containers.length, 'container')), pagedTable('Containers', columns, answer.containers)];
 }
 
-// drawing returns the picture of a node. Its style sheet would be refused as part of the page, and must not apply to the page.
-function drawing(text) {
-  const svg = new DOMParser().parseFromString(text, 'image/svg+xml').documentElement, style = svg.querySelector('style'), sheet = new CSSStyleSheet();
+// drawing returns the picture of a node. Its style sheet must not apply to the page, and the policy would refuse it as an element.
+function drawing(text, style) {
+  const svg = new DOMParser().parseFromString(text, 'image/svg+xml').documentElement, sheet = new CSSStyleSheet();
   const box = el('div', {className: 'drawing'}), shadow = box.attachShadow({mode: 'open'});
-  sheet.replaceSync(style.textContent);
-  style.remove();
+  sheet.replaceSync(style);
   shadow.adoptedStyleSheets = [sheet];
   shadow.append(document.importNode(svg, true));
   return box;
@@ -439,12 +438,13 @@ function drawing(text) {
 
 function showPod(answer) {
   if (answer.node) return [el('p', {}, 'The pod is on node ', nodeLink(answer.node), '.')];
+  const nodes = answer.nodes.sort((a, b) => (a.place || Infinity) - (b.place || Infinity) || byName(a.node, b.node)); // no place: does not fit
   const given = n => n.reason || (n.containers ?? []).map(c => `${c.name}: ${c.class === 'flexible' ? 'shared ' : 'CPUs '}${c.cpus}`).join('; ') || 'no Candor on the node: what the kubelet gives';
   const columns = [{title: 'Node', cell: n => name(n.node)}, {title: 'Place', cell: n => String(n.place ?? '-'), isNumber: true}, {title: 'CPUs, or the reason against the node', cell: n => name(given(n))}];
   return [
     el('p', {}, answer.refusal ? name(`The pod waits: ${answer.refusal}`) : answer.nodes.length > 0 ? 'The pod waits, and fits on a node by this dry run.' : 'No dry run.'),
     ...(answer.message ? [el('p', {className: 'muted'}, name(`Message of ${answer.scheduler}: ${answer.message}`))] : []),
-    ...list('Notes', answer.notes), ...list('Not evaluated here, and can change the result', answer.notLookedAt), pagedTable('Nodes for the pod', columns, answer.nodes)];
+    ...list('Notes', answer.notes), ...list('Not evaluated here, and can change the result', answer.notLookedAt), pagedTable('Nodes for the pod', columns, nodes)];
 }
 
 // address returns the URL of a view that differs from the current view.
