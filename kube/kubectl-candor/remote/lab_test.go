@@ -1,10 +1,12 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/yaml"
 
 	"github.com/candor-project/candor/kube/kubectl-candor/internal/controlplane"
 )
@@ -165,6 +168,23 @@ func TestPodIsAccepted(t *testing.T) {
 	}
 }
 
+// adminRole returns the ClusterRole candor-admin of the chart.
+func adminRole(t *testing.T) *rbacv1.ClusterRole {
+	t.Helper()
+	text, err := os.ReadFile("../../../deploy/helm/testdata/default.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
+		role := &rbacv1.ClusterRole{}
+		if err := yaml.Unmarshal(document, role); err == nil && role.Kind == "ClusterRole" && role.Name == "candor-admin" {
+			return role
+		}
+	}
+	t.Fatal("the chart has no ClusterRole candor-admin")
+	return nil
+}
+
 // TestRights: a namespace of the PodSecurity level baseline refuses the pods, with the next step. A user without rights gets an
 // error for all nodes at once.
 func TestRights(t *testing.T) {
@@ -185,13 +205,9 @@ func TestRights(t *testing.T) {
 	if _, err := operator.Run(t.Context(), nodesOf("node-1"), nil, job); !apierrors.IsForbidden(err) {
 		t.Errorf("%v, want Forbidden", err)
 	}
-	// The rights of the ClusterRole candor-admin suffice.
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "lab"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"nodes", "pods"}, Verbs: []string{"get", "list"}},
-		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"create", "watch", "delete", "deletecollection"}},
-		{APIGroups: []string{""}, Resources: []string{"pods/log"}, Verbs: []string{"get"}},
-	}}
-	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "lab"},
+	// The rights of the chart's ClusterRole candor-admin suffice.
+	role := adminRole(t)
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role.Name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "operator"}}}
 	if _, err := l.admin.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
