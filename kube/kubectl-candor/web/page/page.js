@@ -251,13 +251,13 @@ function draw() {
   view.view === 'map' ? drawField() : drawTable();
 }
 
-// place computes the size of a node's box in device pixels: the largest with which all nodes fit, but at least 2 pixels for a CPU.
+// place computes the size of a node's box in device pixels: the largest with which all nodes fit. A CPU has 2 to 48 pixels of the page.
 function place() {
   const field = $('field'), ratio = devicePixelRatio || 1, n = model.shown.length;
   const most = Math.max(1, ...model.shown.map(n => n.cpus)), columns = Math.ceil(Math.sqrt(most)), rows = Math.ceil(most / columns);
   const width = Math.floor(field.clientWidth * ratio), height = Math.floor(field.clientHeight * ratio);
-  for (let cell = Math.round(14 * ratio); ; cell--) {
-    const isLast = cell <= Math.ceil(2 * ratio), gap = Math.max(3, Math.round(cell / 2));
+  for (let cell = Math.round(ratio * Math.min(48, Math.max(14, 240 / columns))); ; cell--) {
+    const isLast = cell <= Math.ceil(2 * ratio), gap = Math.max(3, Math.round(Math.min(cell / 2, 12 * ratio)));
     const label = columns * cell >= 88 * ratio ? Math.round(18 * ratio) : 0;
     const w = columns * cell, h = rows * cell + label, perRow = Math.max(1, Math.floor((width - gap) / (w + gap)));
     const all = Math.ceil(n / perRow) * (h + gap) + gap;
