@@ -210,7 +210,7 @@ test-guest-all: test-deps ## test every package in every guest, before a release
 	CANDOR_GUEST=1 CANDOR_GUEST_PACKAGES="topology view cgroup host cmd/candor/internal/audit cmd/candor/internal/setup e2e" $(GO) test -count=1 -timeout=3h ./e2e/guest
 
 test-giveback: export CANDOR_GIVEBACK_KILLS ?= 3
-test-giveback: test-deps ## give back 20 containers of containerd and of Docker in guests with 32 CPUs, before a release (hours; with CANDOR_GIVEBACK_KILLS=1: 7 and 12 minutes for each kind of guest)
+test-giveback: test-deps ## give back 20 containers of containerd and of Docker in guests with 32 CPUs, before a release (hours; with CANDOR_GIVEBACK_KILLS=1: about 20 minutes for each of four guests)
 	CANDOR_GUEST=1 CANDOR_GUEST_GIVEBACK=1 $(GO) test -count=1 -timeout=14h -v -run '^TestGiveBack$$' ./e2e/guest
 
 test-kubelet: test-deps scheduler ## test candor nri with a kubelet, an API server and candor-scheduler (first build: 9 minutes)

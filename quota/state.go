@@ -285,8 +285,8 @@ func (s *State) wake(m Sample, isKnown bool) (at time.Duration) {
 	return at
 }
 
-// timeToThaw returns the time for which the frozen group stays frozen at least, up to maxThawWait. The group uses no CPU time in this
-// time, and charges only extend it.
+// timeToThaw returns the time until the account of the frozen group allows a thaw, up to maxThawWait. New charges only extend this time,
+// and the frozen group uses no CPU time.
 func (s *State) timeToThaw() time.Duration {
 	missing := max(s.Quota/freezeDivisor-s.Saved, 0)
 	earning := time.Duration(float64(missing) * float64(s.Period) / float64(s.Quota))

@@ -59,11 +59,12 @@ type securityContext struct {
 	Capabilities             struct{ Add, Drop []string }
 }
 
-// chart renders the chart with the lab's paths instead of a node's. The lab has no pod network, so the
-// metrics port is a free port of this machine.
-func (l *lab) chart() (config string, annotations map[string]string, spec podSpec) {
+// chart returns the parts of the rendered chart, with the lab's paths instead of a node's. rendered is the name of the manifests in
+// deploy/helm/testdata; the lab's own manifests replace them. The lab has no pod network, so the metrics port is a free port of
+// this machine.
+func (l *lab) chart(rendered string) (config string, annotations map[string]string, spec podSpec) {
 	l.Helper()
-	file := "../../deploy/helm/testdata/default.yaml"
+	file := "../../deploy/helm/testdata/" + rendered + ".yaml"
 	if l.manifests != "" {
 		file = l.manifests
 	}
@@ -149,7 +150,7 @@ type charted struct {
 // startChart runs the chart's pod, and waits until it is ready.
 func (l *lab) startChart() *charted {
 	l.Helper()
-	c := l.runChart()
+	c := l.runChart("default")
 	l.wait("candor nri in its pod", l.engine, func() bool {
 		if text := c.output(); strings.Contains(text, "msg=synchronized") {
 			c.prober = l.newProber(text)
@@ -164,10 +165,10 @@ func (l *lab) startChart() *charted {
 	return c
 }
 
-// runChart runs the chart's pod, as the kubelet runs it, with more arguments for candor nri.
-func (l *lab) runChart(args ...string) *charted {
+// runChart runs the chart's pod, as the kubelet runs it. rendered is the name of the chart's manifests (see chart).
+func (l *lab) runChart(rendered string) *charted {
 	l.Helper()
-	config, annotations, spec := l.chart()
+	config, annotations, spec := l.chart(rendered)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	// Only here: the tests' groups are not the machine's.
@@ -186,7 +187,7 @@ func (l *lab) runChart(args ...string) *charted {
 		Config: &cri.ContainerConfig{
 			Metadata: &cri.ContainerMetadata{Name: "candor", Attempt: uint32(podNumber.Add(1))},
 			Image:    &cri.ImageSpec{Image: image},
-			Command:  []string{"/candor"}, Args: append(spec.Containers[0].Args, args...),
+			Command:  []string{"/candor"}, Args: spec.Containers[0].Args,
 			Envs:    environment,
 			Mounts:  l.mounts(&spec, config),
 			LogPath: log,
@@ -279,7 +280,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// TestChartGivesBack: candor nri --give-back gives the containers back in the pod of the chart, with the rights and mounts of that pod.
+// TestChartGivesBack: the pod of the chart with giveBack=true gives the containers back, with exactly the rights and mounts of that pod.
 // The kernel's files of each container then equal those of the same container without Candor.
 func TestChartGivesBack(t *testing.T) {
 	l := newEngine(t)
@@ -310,7 +311,7 @@ func TestChartGivesBack(t *testing.T) {
 	if err := twins.Check(pairs); err == nil {
 		t.Error("the containers equal their twins before they are given back")
 	}
-	idle := l.runChart("--give-back")
+	idle := l.runChart("giveback")
 	l.wait("candor nri --give-back in its pod", l.engine, func() bool { return strings.Contains(idle.output(), "all containers are given back") })
 	if err := twins.Check(pairs); err != nil {
 		t.Error(err)
